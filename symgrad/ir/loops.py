@@ -1,0 +1,348 @@
+"""The Program: what machines run. Buffers, loops and scalar statements; no tensors, no derivatives.
+
+Semantics. Every expression is a scalar of the dtype it names. Integer arithmetic wraps; ``i64`` is the type of
+indices. Float arithmetic is IEEE; only an ``Apply`` with ``reassoc`` may be reordered (the one addition of a
+reduction). Both arms of a ``Choose`` are evaluated, so an arm must be safe to evaluate: a load there needs an index
+in range. ``Let`` binds once and is visible to the end of its block; ``Declare``/``Assign`` make a mutable scalar.
+Buffers do not overlap unless they are the same buffer. Statements run in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from symgrad.ir.types import DType, Size, boolean, i64
+
+
+@dataclass(frozen=True, slots=True)
+class ScalarFn:
+    """One scalar instruction or function, with its spelling for each printer.
+
+    ``llvm`` maps a dtype kind (``f i u b``, or ``*`` for any) of the operands to an instruction (``"fadd"``,
+    ``"icmp slt"``, ``"fcmp olt"``), an intrinsic overloaded on its operand type (``"@llvm.sqrt"``) or a function of
+    the C library (``"libm exp"``: ``exp`` for f64, ``expf`` for f32). ``c`` is a format with positional fields;
+    ``{f}`` in it stands for the libm suffix of the dtype. A comparison or predicate yields ``boolean``.
+    """
+
+    name: str
+    llvm: tuple[tuple[str, str], ...]
+    c: str
+    predicate: bool = False
+
+    def llvm_for(self, dtype: DType) -> str | None:
+        return next((s for kind, s in self.llvm if kind in (dtype.kind, "*")), None)
+
+
+def fn(name: str, c: str, *, predicate: bool = False, **llvm: str) -> ScalarFn:
+    """A ScalarFn from keywords: ``f=, i=, u=, b=`` per kind, ``any=`` for every kind."""
+    return ScalarFn(name, tuple(("*" if k == "any" else k, v) for k, v in llvm.items()), c, predicate)
+
+
+# The arithmetic that index expressions and loop bounds are made of; other functions live beside their primitives.
+ADD = fn("add", "({0} + {1})", f="fadd", i="add", u="add", b="or")
+SUB = fn("sub", "({0} - {1})", f="fsub", i="sub", u="sub")
+MUL = fn("mul", "({0} * {1})", f="fmul", i="mul", u="mul", b="and")
+DIV = fn("div", "({0} / {1})", f="fdiv", i="sdiv", u="udiv")  # integers: truncates; guard the zero divisor
+REM = fn("rem", "({0} % {1})", i="srem", u="urem")  # integers: sign of the dividend
+MIN = fn("min", "({0} < {1} ? {0} : {1})", i="@llvm.smin", u="@llvm.umin")
+MAX = fn("max", "({0} > {1} ? {0} : {1})", i="@llvm.smax", u="@llvm.umax")
+LT = fn("lt", "({0} < {1})", predicate=True, f="fcmp olt", i="icmp slt", u="icmp ult", b="icmp ult")
+LE = fn("le", "({0} <= {1})", predicate=True, f="fcmp ole", i="icmp sle", u="icmp ule", b="icmp ule")
+EQ = fn("eq", "({0} == {1})", predicate=True, f="fcmp oeq", any="icmp eq")
+NE = fn("ne", "({0} != {1})", predicate=True, f="fcmp une", any="icmp ne")
+AND = fn("and", "({0} & {1})", i="and", u="and", b="and")
+OR = fn("or", "({0} | {1})", i="or", u="or", b="or")
+NOT = fn("not", "(!{0})", b="not")
+
+
+@dataclass(frozen=True, slots=True)
+class Const:
+    """A literal; ``value`` is a Python bool, int or float (inf and nan allowed)."""
+
+    value: bool | int | float
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Extent:
+    """The run-time value of a size, as i64."""
+
+    size: Size
+
+    @property
+    def dtype(self) -> DType:
+        return i64
+
+
+@dataclass(frozen=True, slots=True)
+class Var:
+    """A name bound by ``Let``, ``For`` (i64) or ``Declare``; unique in its Program."""
+
+    name: str
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """``buffer[index]``, index counted in elements."""
+
+    buffer: str
+    index: Expr
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Apply:
+    """A scalar function of operands of one dtype."""
+
+    fn: ScalarFn
+    args: tuple[Expr, ...]
+    reassoc: bool = False
+
+    @property
+    def dtype(self) -> DType:
+        return boolean if self.fn.predicate else self.args[0].dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Choose:
+    """``then if condition else otherwise``, without a branch."""
+
+    condition: Expr
+    then: Expr
+    otherwise: Expr
+
+    @property
+    def dtype(self) -> DType:
+        return self.then.dtype
+
+
+@dataclass(frozen=True, slots=True)
+class Convert:
+    """A cast as C does it; float to int truncates and saturates (nan gives 0), to bool compares with zero."""
+
+    value: Expr
+    dtype: DType
+
+
+Expr = Const | Extent | Var | Load | Apply | Choose | Convert
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    var: Var
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Declare:
+    """A mutable scalar with its first value."""
+
+    var: Var
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    var: Var
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    buffer: str
+    index: Expr
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """``for var in range(start, stop)``; no iteration when ``start >= stop``."""
+
+    var: Var
+    start: Expr
+    stop: Expr
+    body: Block
+    kind: Literal["serial", "parallel"] = "serial"
+
+
+@dataclass(frozen=True, slots=True)
+class While:
+    """Run ``head``, leave when ``condition`` is false, run ``body``, again."""
+
+    head: Block
+    condition: Expr
+    body: Block
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    condition: Expr
+    then: Block
+    otherwise: Block = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """``&buffer[index]``."""
+
+    buffer: str
+    index: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class ByReference:
+    """A pointer to a temporary that holds ``value`` (Fortran's way of passing scalars); ``dtype`` may be i32."""
+
+    value: Expr
+    dtype: DType
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A pointer to a constant C string."""
+
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Extern:
+    """A call of an external void function by its C name, such as ``cblas`` or LAPACK routines."""
+
+    name: str
+    args: tuple[Address | ByReference | Text, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """Leave the function with a status; index into ``Program.failures`` plus one."""
+
+    code: int
+
+
+Stmt = Let | Declare | Assign | Store | For | While | If | Extern | Fail
+Block = tuple[Stmt, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Buffer:
+    """Contiguous memory. ``elements`` counts it; a temp lies ``offset`` bytes into the workspace; a constant has data."""
+
+    name: str
+    dtype: DType
+    elements: Size
+    kind: Literal["input", "output", "temp", "constant"]
+    offset: Size = 0
+    data: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What a status means: the Python exception to raise and its message."""
+
+    exception: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Program:
+    """One native function ``int32 name(void **buffers, const int64 *sizes, char *workspace)``.
+
+    ``buffers`` passes the pointers of inputs, then outputs, in the order of ``Program.buffers``; ``sizes`` the values
+    of ``Program.sizes``; ``workspace`` has ``workspace_bytes`` bytes, aligned to 64. Returns 0, or a failure's number.
+    """
+
+    name: str
+    sizes: tuple[str, ...]
+    buffers: tuple[Buffer, ...]
+    body: Block
+    workspace_bytes: Size = 0
+    failures: tuple[Failure, ...] = field(default=())
+
+    def buffer(self, name: str) -> Buffer:
+        return next(b for b in self.buffers if b.name == name)
+
+
+def const_index(value: int) -> Const:
+    return Const(value, i64)
+
+
+def add(a: Expr, b: Expr) -> Expr:
+    """``a + b`` of indices, folded where one is zero or both are constant sizes."""
+    match a, b:
+        case (Const(value=0), _):
+            return b
+        case (_, Const(value=0)):
+            return a
+        case (Const(), Const()):
+            return Const(a.value + b.value, i64)
+        case (Extent(), Extent()):
+            return extent(a.size + b.size)
+        case (Extent(), Const()):
+            return extent(a.size + int(b.value))
+        case (Const(), Extent()):
+            return extent(b.size + int(a.value))
+    return Apply(ADD, (a, b))
+
+
+def mul(a: Expr, b: Expr) -> Expr:
+    """``a * b`` of indices, folded where one is zero or one or both are constant sizes."""
+    match a, b:
+        case (Const(value=0), _) | (_, Const(value=0)):
+            return Const(0, i64)
+        case (Const(value=1), _):
+            return b
+        case (_, Const(value=1)):
+            return a
+        case (Const(), Const()):
+            return Const(a.value * b.value, i64)
+        case (Extent(), Extent()):
+            return extent(a.size * b.size)
+        case (Extent(), Const()):
+            return extent(a.size * int(b.value))
+        case (Const(), Extent()):
+            return extent(b.size * int(a.value))
+    return Apply(MUL, (a, b))
+
+
+def sub(a: Expr, b: Expr) -> Expr:
+    return add(a, mul(b, const_index(-1))) if isinstance(b, Const | Extent) else Apply(SUB, (a, b))
+
+
+def extent(size: Size) -> Expr:
+    """A size as an index expression."""
+    return Const(size, i64) if isinstance(size, int) else Extent(size)
+
+
+def operands(e: Expr) -> tuple[Expr, ...]:
+    """The expressions directly below ``e``."""
+    match e:
+        case Const() | Extent() | Var():
+            return ()
+        case Load():
+            return (e.index,)
+        case Apply():
+            return e.args
+        case Choose():
+            return (e.condition, e.then, e.otherwise)
+        case Convert():
+            return (e.value,)
+
+
+def statements(block: Block) -> Iterator[Stmt]:
+    """All statements of a block, outer ones first."""
+    for s in block:
+        yield s
+        match s:
+            case For():
+                yield from statements(s.body)
+            case While():
+                yield from statements(s.head)
+                yield from statements(s.body)
+            case If():
+                yield from statements(s.then)
+                yield from statements(s.otherwise)
+            case _:
+                pass
