@@ -1,0 +1,1 @@
+"""Back ends: a Program in, a native function, an object file or source text out. Nothing here knows tensors."""

@@ -1,0 +1,508 @@
+"""Python function -> the same function, asking hooks about its calls, captured values, attributes and items.
+
+    def f(x): return np.sin(x[0]) * scale
+
+becomes (``__sg__`` is a closure cell that holds the hooks)
+
+    def f(x): return (__sg__.callee(__sg__.attribute(__sg__.outer("np", np), "sin"))(__sg__.item(x, 0))
+                      * __sg__.outer("scale", scale))
+
+The new function shares the original's globals and closure cells, and keeps file, lines and columns, so that tracebacks
+point at the user's text. Left as they are: stores and deletions, builtin names, names that the function itself rebinds
+through ``global`` or ``nonlocal``, annotations, patterns, async functions, and calls that look at the caller's frame.
+``locals()`` shows ``__sg__`` as it does any captured name.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import inspect
+import types
+from collections.abc import Callable, Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from functools import partial
+from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, cast
+
+from symgrad.errors import UnsupportedError
+from symgrad.frontend.source import FUTURE_FLAGS, CodeCache, FunctionNode, Located, clone, codes_within, locate, mangle
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+N = TypeVar("N", bound=ast.AST)
+Comprehension: TypeAlias = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+
+HOOKS = "__sg__"
+_FACTORY, _FUNCTION = "__sg_factory__", "__sg_function__"
+_BUILTINS = frozenset(vars(builtins)) | {"__debug__"}
+# Calls that read the calling frame: the caller must stay the user's function. The second set does so without arguments.
+_FRAME_CALLS = frozenset({"locals", "globals", "eval", "exec"})
+_BARE_FRAME_CALLS = frozenset({"super", "vars", "dir"})
+
+
+class Hooks(Protocol):
+    """What a rewritten function asks. A hook that returns its value (or does the plain operation) changes nothing."""
+
+    def callee(self, function: object, /) -> Callable[..., object]:
+        """Return what to call in place of ``function``; asked before the arguments are evaluated."""
+
+    def outer(self, name: str, value: object, /) -> object:
+        """Return what to use for a global or closure variable whose value is ``value`` now."""
+
+    def attribute(self, owner: object, name: str, /) -> object:
+        """Return ``owner.name``; ``name`` is already mangled."""
+
+    def item(self, owner: object, key: object, /) -> object:
+        """Return ``owner[key]``."""
+
+    def slice(self, start: object, stop: object, step: object, /) -> object:
+        """Return the slice object for ``start:stop:step``."""
+
+
+def rewrite(fun: types.FunctionType, hooks: Hooks) -> types.FunctionType:
+    """Return ``fun`` calling ``hooks``; ``fun`` itself if it has no source, is async, or is already rewritten."""
+    code = fun.__code__
+    if code in _produced:
+        return fun
+    located = locate(fun)
+    if located is None or isinstance(located.node, ast.AsyncFunctionDef):
+        return fun
+    return _bind(_compiled(fun, located), fun, hooks)
+
+
+def has_source(fun: types.FunctionType) -> bool:
+    """Can ``rewrite`` see the text of ``fun``, or has it already?"""
+    return fun.__code__ in _produced or locate(fun) is not None
+
+
+def bound(fun: object) -> tuple[types.FunctionType, tuple[object, ...]] | None:
+    """Return the Python function that calling ``fun`` runs, and its leading arguments; None if there is no such one.
+
+    >>> from functools import partial
+    >>> function, leading = bound(partial(lambda x, y: x - y, 5))
+    >>> function(*leading, 3)
+    2
+    """
+    match fun:
+        case types.FunctionType():
+            return fun, ()
+        case types.MethodType():
+            return _before(bound(fun.__func__), fun.__self__)
+        case partial():
+            function = _with_keywords(fun.func, fun.keywords) if fun.keywords else fun.func
+            return _before(bound(function), *fun.args) if bound(fun.func) else None
+        case staticmethod():
+            return bound(fun.__func__)
+        case type():
+            return None
+    match inspect.getattr_static(type(fun), "__call__", None):
+        case types.FunctionType() as call:
+            return call, (fun,)
+        case staticmethod() as call:
+            return bound(call.__func__)
+        case classmethod() as call:
+            return _before(bound(call.__func__), type(fun))
+    return None
+
+
+def _before(
+    inner: tuple[types.FunctionType, tuple[object, ...]] | None, *leading: object
+) -> tuple[types.FunctionType, tuple[object, ...]] | None:
+    return inner and (inner[0], (*inner[1], *leading))
+
+
+def _with_keywords(function: Callable[..., object], keywords: dict[str, object]) -> Callable[..., object]:
+    def call(*args: object, **more: object) -> object:
+        return function(*args, **{**keywords, **more})
+
+    return call
+
+
+# ---- scopes: which names are the function's own ----------------------------------------------------------------------
+
+
+class _Origin(Enum):
+    LOCAL = auto()  # of the rewritten function, or of one nested in it
+    FREE = auto()
+    GLOBAL = auto()
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """The names that one function, comprehension or class body binds (mangled), and what it declares."""
+
+    parent: _Scope | None
+    class_name: str | None
+    is_class: bool = False
+    bound: set[str] = field(default_factory=set)
+    global_names: set[str] = field(default_factory=set)
+    nonlocal_names: set[str] = field(default_factory=set)
+
+    def origin(self, name: str, free: Iterable[str]) -> _Origin:
+        scope: _Scope | None = self
+        while scope is not None:
+            if name in scope.global_names:
+                return _Origin.GLOBAL
+            if name in scope.bound - scope.nonlocal_names and not (scope.is_class and scope is not self):
+                return _Origin.LOCAL
+            scope = scope.parent
+        return _Origin.FREE if name in free else _Origin.GLOBAL
+
+
+def _argument_names(args: ast.arguments) -> list[str]:
+    every = [*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg]
+    return [arg.arg for arg in every if arg]
+
+
+def _evaluated_outside(node: ast.AST) -> list[ast.expr]:
+    """The expressions of a definition that the enclosing scope evaluates."""
+    match node:
+        case ast.Lambda(args=args):
+            return [*args.defaults, *filter(None, args.kw_defaults)]
+        case ast.FunctionDef(args=args) | ast.AsyncFunctionDef(args=args):
+            return [*node.decorator_list, *args.defaults, *filter(None, args.kw_defaults)]
+        case ast.ClassDef():
+            return [*node.decorator_list, *node.bases, *(keyword.value for keyword in node.keywords)]
+        case _:
+            return []
+
+
+def _collect(scope: _Scope, body: Iterable[ast.AST]) -> None:
+    """Note what the statements or expressions of ``body`` bind in ``scope``, whatever scopes they open themselves."""
+    stack: list[tuple[ast.AST, bool]] = [(node, False) for node in body]
+    while stack:
+        node, in_comprehension = stack.pop()
+        names, children = _bindings(node)
+        if not in_comprehension or isinstance(node, ast.NamedExpr):
+            scope.bound.update(mangle(name, scope.class_name) for name in names)
+        if isinstance(node, ast.Global):
+            scope.global_names.update(mangle(name, scope.class_name) for name in node.names)
+        elif isinstance(node, ast.Nonlocal):
+            scope.nonlocal_names.update(mangle(name, scope.class_name) for name in node.names)
+        in_comprehension = in_comprehension or isinstance(node, Comprehension)
+        stack.extend((child, in_comprehension) for child in children)
+
+
+def _bindings(node: ast.AST) -> tuple[list[str], Iterable[ast.AST]]:
+    """The names that ``node`` itself binds, and the nodes below it that may bind more in the same scope."""
+    match node:
+        case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+            return [name], ()
+        case ast.NamedExpr(target=ast.Name(id=name)):
+            return [name], [node.value]
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return [name], _evaluated_outside(node)
+        case ast.Lambda():
+            return [], _evaluated_outside(node)
+        case ast.Import() | ast.ImportFrom():
+            return [alias.asname or alias.name.split(".")[0] for alias in node.names], ()
+        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)) | ast.MatchStar(name=str(name)):
+            return [name], ast.iter_child_nodes(node)
+        case ast.MatchMapping(rest=str(name)):
+            return [name], ast.iter_child_nodes(node)
+        case _:
+            return [], ast.iter_child_nodes(node)
+
+
+# ---- transformers ----------------------------------------------------------------------------------------------------
+
+
+class _Scoped(ast.NodeTransformer):
+    """Walks a function with ``self.scope`` the scope at hand. What a concern changes is for subclasses to say."""
+
+    def __init__(self, located: Located) -> None:
+        self.scope = _Scope(None, located.class_name)
+
+    def function(self, node: FunctionNode) -> None:
+        """Transform the body of a function, but not its defaults and decorators."""
+        with self._inside(self.scope.class_name):
+            self.scope.bound.update(mangle(name, self.scope.class_name) for name in _argument_names(node.args))
+            self.scope.bound.update(_type_params(node))
+            if isinstance(node, ast.Lambda):
+                _collect(self.scope, [node.body])
+                node.body = self.visit(node.body)
+            else:
+                _collect(self.scope, node.body)
+                node.body = self.each(node.body)
+
+    def each(self, nodes: Iterable[N]) -> list[N]:
+        return [self.visit(node) for node in nodes]
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        node.decorator_list = self.each(node.decorator_list)
+        self._defaults(node.args)
+        self.function(node)
+        return node
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
+        self._defaults(node.args)
+        self.function(node)
+        return node
+
+    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        node.decorator_list = self.each(node.decorator_list)
+        node.bases = self.each(node.bases)
+        node.keywords = self.each(node.keywords)
+        with self._inside(node.name, is_class=True):
+            self.scope.bound.update(_type_params(node))
+            _collect(self.scope, node.body)
+            node.body = self.each(node.body)
+        return node
+
+    def visit_ListComp(self, node: ast.ListComp) -> ast.AST:
+        return self._comprehension(node)
+
+    def visit_SetComp(self, node: ast.SetComp) -> ast.AST:
+        return self._comprehension(node)
+
+    def visit_DictComp(self, node: ast.DictComp) -> ast.AST:
+        return self._comprehension(node)
+
+    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> ast.AST:
+        return self._comprehension(node)
+
+    def visit_match_case(self, node: ast.match_case) -> ast.AST:
+        node.guard = node.guard and self.visit(node.guard)
+        node.body = self.each(node.body)
+        return node
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
+        node.target = self.visit(node.target)
+        node.value = node.value and self.visit(node.value)
+        return node
+
+    def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
+        spine = node  # of a long sum, which is deep to the left: no recursion there
+        while isinstance(spine.left, ast.BinOp):
+            spine.right = self.visit(spine.right)
+            spine = spine.left
+        self.generic_visit(spine)
+        return node
+
+    def _defaults(self, args: ast.arguments) -> None:
+        args.defaults = self.each(args.defaults)
+        args.kw_defaults = [default and self.visit(default) for default in args.kw_defaults]
+
+    def _comprehension(self, node: Comprehension) -> ast.AST:
+        first = node.generators[0]
+        iterable, first.iter = self.visit(first.iter), ast.Constant(None)
+        with self._inside(self.scope.class_name):
+            targets = [generator.target for generator in node.generators]
+            _collect(self.scope, targets)
+            self.generic_visit(node)
+        first.iter = iterable
+        return node
+
+    @contextmanager
+    def _inside(self, class_name: str | None, is_class: bool = False) -> Iterator[None]:
+        outside, self.scope = self.scope, _Scope(self.scope, class_name, is_class)
+        yield
+        self.scope = outside
+
+
+class _Loads(_Scoped):
+    """Sends calls, outer names, attribute and item loads through the hooks."""
+
+    def __init__(self, located: Located, free: Iterable[str], shadowed: frozenset[str]) -> None:
+        super().__init__(located)
+        self.free = frozenset(free)
+        self.builtins = _BUILTINS - shadowed
+        self.rebound = _rebound(located)
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        name = mangle(node.id, self.scope.class_name)
+        if not isinstance(node.ctx, ast.Load) or name == HOOKS or name in self.rebound:
+            return node
+        origin = self.scope.origin(name, self.free)
+        if origin is _Origin.LOCAL or (origin is _Origin.GLOBAL and name in self.builtins):
+            return node
+        return _hook("outer", [_constant(name, node), node], node)
+
+    def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+        self.generic_visit(node)
+        if not isinstance(node.ctx, ast.Load):
+            return node
+        name = _constant(mangle(node.attr, self.scope.class_name), node)
+        return _hook("attribute", [node.value, name], _from_attribute(node, node))
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        if not isinstance(node.ctx, ast.Load):
+            return self.generic_visit(node)
+        owner = self.visit(node.value)
+        return _hook("item", [owner, self.visit(_slices_called(node.slice))], node)
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        place: ast.expr = node
+        if isinstance(node.func, ast.Attribute) and not _unpacks(node):
+            place = _from_attribute(node, node.func)
+        plain = self._is_hook(node.func) or self._looks_at_frame(node)
+        func = node.func if plain else _hook("callee", [self.visit(node.func)], place)
+        node.args, node.keywords = self.each(node.args), self.each(node.keywords)
+        return ast.copy_location(ast.Call(func, node.args, node.keywords), place)
+
+    def _is_hook(self, func: ast.expr) -> bool:
+        return isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == HOOKS
+
+    def _looks_at_frame(self, node: ast.Call) -> bool:
+        if not isinstance(node.func, ast.Name) or node.func.id not in self.builtins:
+            return False
+        name, bare = node.func.id, not node.args and not node.keywords
+        if self.scope.origin(name, self.free) is not _Origin.GLOBAL:
+            return False
+        return name in _FRAME_CALLS or (name in _BARE_FRAME_CALLS and bare)
+
+
+def _type_params(node: ast.AST) -> list[str]:
+    return [param.name for param in getattr(node, "type_params", [])]
+
+
+def _rebound(located: Located) -> set[str]:
+    """Names that a ``global`` or ``nonlocal`` statement lets the function assign."""
+    rebound: set[str] = set()
+    stack: list[tuple[ast.AST, str | None]] = [(located.node, located.class_name)]
+    while stack:
+        node, class_name = stack.pop()
+        if isinstance(node, ast.Global | ast.Nonlocal):
+            rebound.update(mangle(name, class_name) for name in node.names)
+        inner = node.name if isinstance(node, ast.ClassDef) else class_name
+        stack.extend((child, inner) for child in ast.iter_child_nodes(node))
+    return rebound
+
+
+def _unpacks(node: ast.Call) -> bool:
+    return any(isinstance(arg, ast.Starred) for arg in node.args) or any(not key.arg for key in node.keywords)
+
+
+def _from_attribute(node: ast.expr, attribute: ast.Attribute) -> ast.expr:
+    """A place like ``node``'s, from the attribute's name on where that is on another line: as CPython reports it."""
+    line, column = attribute.end_lineno, attribute.end_col_offset
+    if line is None or column is None or line == node.lineno:
+        return node
+    place = ast.copy_location(ast.Constant(None), node)
+    place.lineno, place.col_offset = line, max(column - len(attribute.attr), 0)
+    return place
+
+
+def _slices_called(key: ast.expr) -> ast.expr:
+    """``a:b:c`` in a subscript, alone or in a tuple, as an expression (not yet visited)."""
+    if isinstance(key, ast.Slice):
+        parts = [part or _constant(None, key) for part in (key.lower, key.upper, key.step)]
+        return _hook("slice", parts, key)
+    if isinstance(key, ast.Tuple):
+        key.elts = [_slices_called(element) for element in key.elts]
+    return key
+
+
+def _constant(value: str | None, place: ast.expr) -> ast.expr:
+    return ast.copy_location(ast.Constant(value), place)
+
+
+def _hook(name: str, args: list[ast.expr], place: ast.expr) -> ast.expr:
+    """``__sg__.name(*args)`` at ``place``; the function's own nodes are a point, lest a multi-line call end there."""
+    owner = ast.copy_location(ast.Name(HOOKS, ast.Load()), place)
+    func = ast.copy_location(ast.Attribute(owner, name, ast.Load()), place)
+    for node in (owner, func):
+        node.end_lineno, node.end_col_offset = place.lineno, place.col_offset
+    return ast.copy_location(ast.Call(func, args, []), place)
+
+
+# ---- building --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Compiled:
+    """The rewritten code of one code object, by which builtin names the globals shadow."""
+
+    builtin_names: frozenset[str]
+    codes: dict[frozenset[str], types.CodeType] = field(default_factory=dict)
+
+
+_compiled_codes: CodeCache[_Compiled] = CodeCache()
+_produced: CodeCache[bool] = CodeCache()
+
+
+def _compiled(fun: types.FunctionType, located: Located) -> types.CodeType:
+    code = fun.__code__
+    if code not in _compiled_codes:
+        _compiled_codes[code] = _Compiled(
+            _BUILTINS & {name for inner in codes_within(code) for name in inner.co_names},
+        )
+    known = _compiled_codes[code]
+    shadowed = frozenset(name for name in known.builtin_names if name in fun.__globals__)
+    if shadowed not in known.codes:
+        new = _compile(located, code, shadowed)
+        for inner in codes_within(new):
+            _produced[inner] = True
+        known.codes[shadowed] = new
+    return known.codes[shadowed]
+
+
+def _compile(located: Located, code: types.CodeType, shadowed: frozenset[str]) -> types.CodeType:
+    node = cast("FunctionNode", clone(located.node))
+    try:
+        _Loads(located, code.co_freevars, shadowed).function(node)
+        module = _factory(node, located.class_name, code.co_freevars)
+        outermost = compile(module, code.co_filename, "exec", code.co_flags & FUTURE_FLAGS, dont_inherit=True)
+    except RecursionError:
+        raise UnsupportedError(
+            f"{code.co_qualname}: an expression is nested too deeply to be rewritten; split it into statements"
+        ) from None
+    wanted = _FUNCTION if not isinstance(node, ast.Lambda) else "<lambda>"
+    new = next(inner for inner in codes_within(outermost) if inner.co_name == wanted)
+    return _renamed(new, new.co_qualname, code.co_qualname).replace(co_name=code.co_name)
+
+
+def _factory(node: FunctionNode, class_name: str | None, free: Iterable[str]) -> ast.Module:
+    """A module that defines the function where its free names are a factory's parameters, in a class if it was."""
+    arguments = node.args
+    arguments.defaults, arguments.kw_defaults = [], [None] * len(arguments.kwonlyargs)
+    for argument in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs, arguments.vararg, arguments.kwarg):
+        if argument:
+            argument.annotation = None
+    statement: ast.stmt
+    if isinstance(node, ast.Lambda):
+        statement = ast.Expr(node)
+    else:
+        statement = node
+        node.name, node.returns = _FUNCTION, None
+        # The first line of decorated code is the decorator's.
+        node.decorator_list = [ast.copy_location(ast.Constant(None), first) for first in node.decorator_list[:1]]
+        if hasattr(node, "type_params"):
+            node.type_params = []
+    parameters = ast.arguments([], [ast.arg(name) for name in (*free, HOOKS)], None, [], [], None, [])
+    body: list[ast.stmt] = [ast.FunctionDef(_FACTORY, parameters, [statement], [], None)]
+    if class_name is not None:
+        body = [ast.ClassDef(class_name, [], [], body, [])]
+    return ast.fix_missing_locations(ast.Module(body, []))
+
+
+def _renamed(code: types.CodeType, old: str, new: str) -> types.CodeType:
+    """Replace the qualified name ``old`` by ``new``, also where it begins those of nested functions and classes."""
+
+    def rename(value: object) -> object:
+        if isinstance(value, types.CodeType):
+            return _renamed(value, old, new)
+        if isinstance(value, str) and value.startswith(f"{old}.<locals>."):  # the body of a class stores its own name
+            return new + value[len(old) :]
+        return value
+
+    consts = tuple(rename(const) for const in code.co_consts)
+    return code.replace(co_qualname=new + code.co_qualname[len(old) :], co_consts=consts)
+
+
+def _bind(code: types.CodeType, fun: types.FunctionType, hooks: Hooks) -> types.FunctionType:
+    cells = dict(zip(fun.__code__.co_freevars, fun.__closure__ or (), strict=True))
+    cells[HOOKS] = types.CellType(hooks)
+    closure = tuple(cells[name] for name in code.co_freevars)
+    new = types.FunctionType(code, fun.__globals__, fun.__name__, fun.__defaults__, closure)
+    new.__kwdefaults__ = fun.__kwdefaults__ and dict(fun.__kwdefaults__)
+    new.__annotations__ = dict(fun.__annotations__)
+    new.__doc__, new.__module__, new.__qualname__ = fun.__doc__, fun.__module__, fun.__qualname__
+    new.__dict__.update(fun.__dict__)
+    return new

@@ -1,0 +1,153 @@
+"""The declaration of a primitive: everything the compiler knows about it, in one record.
+
+Arrays are positional, attributes keyword-only. ``partials`` and ``vjp``/``jvp`` are written with the operators of
+``Node`` and with other primitives, so that every derivative can be differentiated again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from symgrad.ir.loops import Block, Expr, ScalarFn
+from symgrad.ir.types import DType
+
+if TYPE_CHECKING:
+    from symgrad.ir.node import Node
+
+Index = tuple[Expr, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class InRange:
+    """``low <= value < high``, the condition under which a view reads; loops are split so that it holds inside."""
+
+    value: Expr
+    low: Expr
+    high: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A view reads argument ``arg`` at ``index`` where all of ``when`` hold; elsewhere the next piece, then zero."""
+
+    arg: int
+    index: Index
+    when: tuple[InRange | Expr, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """Lowering of a pointwise primitive: one scalar function, or ``build`` from the scalars of its arguments."""
+
+    fn: ScalarFn | None = None
+    build: Callable[..., Expr] | None = None
+    cost: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Lowering by index map: ``pieces(index, read, types, **attrs)``; ``read(k, index)`` is a scalar of argument k."""
+
+    pieces: Callable[..., tuple[Piece, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Generate:
+    """Lowering of a value that is a function of its index alone: ``value(index, **attrs)``."""
+
+    value: Callable[..., Expr]
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """Lowering of a reduction over ``axes``: start from ``start(dtype)``, combine with ``fn``."""
+
+    fn: ScalarFn
+    start: Callable[[DType], bool | int | float]
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """Lowering by statements of its own: ``build(out, args, types, **attrs)`` from buffers, given a ``NestBuilder``."""
+
+    build: Callable[..., Block]
+
+
+@dataclass(frozen=True, slots=True)
+class Expand:
+    """Lowering into other primitives: ``build(*args, **attrs)`` gives the replacement."""
+
+    build: Callable[..., Node]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """A parameter, a constant or another value that exists without computation."""
+
+
+Lowering = Scalar | View | Generate | Fold | Nest | Expand | Leaf
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Where tests may evaluate and differentiate a primitive: an interval for each argument (the last one repeats)."""
+
+    intervals: tuple[tuple[float, float], ...] = ((-2.0, 2.0),)
+
+    def of(self, arg: int) -> tuple[float, float]:
+        return self.intervals[min(arg, len(self.intervals) - 1)]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Op:
+    """One primitive.
+
+    ``infer(*types, **attrs)`` gives the type and raises ShapeError or DTypeError. ``numpy(*arrays, **attrs)`` is the
+    meaning. Derivatives, one of: ``partials(y, *args)`` for pointwise ones (both modes follow; None where zero);
+    ``vjp(ct, y, *args, **attrs)`` with ``linear=True`` (forward mode applies the primitive to the tangents) or with
+    ``jvp(tangents, y, *args, **attrs)``; ``constant=True``, an explicit claim that the derivative is zero.
+    ``batch(sizes, args, axes, **attrs)`` moves a primitive under ``vmap``; pointwise ones need none.
+    ``masks(y, *args)`` are the predicates under which an argument contributes at all (None: always); they travel with
+    the adjoint, so that what lies behind an argument that was not taken cannot add inf or nan.
+    """
+
+    name: str
+    doc: str
+    infer: Callable[..., Any]
+    numpy: Callable[..., Any]
+    lower: Lowering
+    sympy: str | Callable[..., Any] | None = None
+    partials: Callable[..., tuple[Any, ...]] | None = None
+    masks: Callable[..., tuple[Node | None, ...]] | None = None
+    vjp: Callable[..., tuple[Node | None, ...]] | None = None
+    jvp: Callable[..., Node | None] | None = None
+    linear: bool = False
+    constant: bool = False
+    batch: Callable[..., tuple[Node, int | None]] | None = None
+    prepare: Callable[..., tuple[Node, ...]] | None = None
+    sample: Sample = Sample()
+    examples: Callable[[], list[tuple[tuple[Any, ...], dict[str, Any]]]] | None = None
+
+    def __call__(self, *args: Any, **attrs: Any) -> Node:
+        from symgrad.ir.node import make
+
+        nodes = self.prepare(*args) if self.prepare is not None else args
+        return make(self, *nodes, **attrs)
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+REGISTRY: dict[str, Op] = {}
+
+
+def register(op: Op) -> Op:
+    """Enter a primitive into the registry that tests and tools run over."""
+    if op.name in REGISTRY:
+        raise ValueError(f"primitive {op.name} is declared twice")
+    if not (op.partials or op.vjp or op.constant or isinstance(op.lower, Leaf | Expand) or op.sympy):
+        raise ValueError(f"primitive {op.name} has no derivative; say constant=True if it is zero")
+    REGISTRY[op.name] = op
+    return op
