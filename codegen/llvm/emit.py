@@ -97,8 +97,8 @@ class _Emitter:
         if not self.statements(self.program.body):
             self.body.append("  ret i32 0")
         name = symbol(self.program.name)
-        head = f"define i32 {name}(ptr noalias readonly %buffers, ptr noalias readonly %sizes, ptr noalias align 64 %workspace)"
-        lines = [f"{head} nounwind {{", "entry:", *self.entry, *self.body, "}"]
+        parameters = "ptr noalias readonly %buffers, ptr noalias readonly %sizes, ptr noalias align 64 %workspace"
+        lines = [f"define i32 {name}({parameters}) nounwind {{", "entry:", *self.entry, *self.body, "}"]
         declared = [self.declarations[k] for k in sorted(self.declarations)]
         return "\n".join([*self.globals, *lines, *declared, *self.alias.lines(), ""])
 
@@ -180,9 +180,7 @@ class _Emitter:
         if dtype.kind == "b":
             stored = self.pure(f"zext i1 {stored} to i8")
         pointer, metadata = self.address(buffer, index), self.alias.of(buffer)
-        self.body.append(
-            f"  store {scalars.memory_type(dtype)} {stored}, ptr {pointer}, align {dtype.bytes}{metadata}"
-        )
+        self.body.append(f"  store {scalars.memory_type(dtype)} {stored}, ptr {pointer}, align {dtype.bytes}{metadata}")
         self.epoch += 1
 
     # -- expressions -----------------------------------------------------------------------------------------------
@@ -233,13 +231,16 @@ class _Emitter:
                 kind = scalars.register_type(e.dtype)
                 return self.pure(f"select i1 {args[0]}, {kind} {args[1]}, {kind} {args[2]}"), epoch
             case Convert():
-                if scalars.is_noop(e.value.dtype, e.dtype):
-                    return args[0], epoch
-                rhs, declaration = scalars.convert(args[0], e.value.dtype, e.dtype)
-                self.declare(declaration)
-                return self.pure(rhs), epoch
+                return self.converted(args[0], e.value.dtype, e.dtype), epoch
             case _:
                 raise AssertionError(e)
+
+    def converted(self, register: str, source: DType, target: DType) -> str:
+        if scalars.is_noop(source, target):
+            return register
+        rhs, declaration = scalars.convert(register, source, target)
+        self.declare(declaration)
+        return self.pure(rhs)
 
     def apply(self, e: Apply, args: list[str]) -> str:
         dtype = e.args[0].dtype
@@ -255,7 +256,8 @@ class _Emitter:
 
     def never_wraps(self, opcode: str, exprs: tuple[Expr, ...], args: list[str]) -> bool:
         """Sums of loop counters times sizes: what indices are made of. Other integers may wrap."""
-        if not all(a in self.affine or (isinstance(x, Const) and abs(x.value) < _SMALL) for x, a in zip(exprs, args)):
+        pairs = zip(exprs, args, strict=True)
+        if not all(a in self.affine or (isinstance(x, Const) and abs(x.value) < _SMALL) for x, a in pairs):
             return False
         return opcode != "mul" or any(isinstance(x, Const | Extent) for x in exprs)
 
@@ -378,8 +380,7 @@ class _Emitter:
             case Address():
                 return self.address(a.buffer, a.index)
             case ByReference():
-                value = self.value(a.value if a.value.dtype == a.dtype else Convert(a.value, a.dtype))
-                slot = self.slot(a.dtype, "ref")
+                value, slot = self.converted(self.value(a.value), a.value.dtype, a.dtype), self.slot(a.dtype, "ref")
                 self.body.append(f"  store {scalars.register_type(a.dtype)} {value}, ptr {slot}")
                 return slot
             case Text():

@@ -97,6 +97,8 @@ def apply(fn: ScalarFn, args: Sequence[str], dtype: DType, flags: str) -> tuple[
         return f"call {fast}{result} {name}({passed})", f"declare {result} {name}({formal}) {_LIBM_ATTRIBUTES}"
     if spelling == "not":
         return f"xor {kind} {args[0]}, {'true' if kind == 'i1' else '-1'}", ""
+    if spelling == "neg":
+        return f"sub {kind} 0, {args[0]}", ""
     if spelling == "fneg":
         return f"fneg {fast}{kind} {args[0]}", ""
     opcode, _, condition = spelling.partition(" ")

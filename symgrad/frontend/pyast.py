@@ -98,6 +98,8 @@ def bound(fun: object) -> tuple[types.FunctionType, tuple[object, ...]] | None:
             return bound(fun.__func__)
         case type():
             return None
+    if not callable(fun):
+        return None
     match inspect.getattr_static(type(fun), "__call__", None):
         case types.FunctionType() as call:
             return call, (fun,)
@@ -363,16 +365,21 @@ def _type_params(node: ast.AST) -> list[str]:
 
 
 def _rebound(located: Located) -> set[str]:
-    """Names that a ``global`` or ``nonlocal`` statement lets the function assign."""
-    rebound: set[str] = set()
+    """Names that the function both declares ``global`` or ``nonlocal`` and assigns, in whichever of its scopes."""
+    if not any(isinstance(node, ast.Global | ast.Nonlocal) for node in ast.walk(located.node)):
+        return set()
+    declared: set[str] = set()
+    assigned: set[str] = set()
     stack: list[tuple[ast.AST, str | None]] = [(located.node, located.class_name)]
     while stack:
         node, class_name = stack.pop()
+        names, _ = _bindings(node)
+        assigned.update(mangle(name, class_name) for name in names)
         if isinstance(node, ast.Global | ast.Nonlocal):
-            rebound.update(mangle(name, class_name) for name in node.names)
+            declared.update(mangle(name, class_name) for name in node.names)
         inner = node.name if isinstance(node, ast.ClassDef) else class_name
         stack.extend((child, inner) for child in ast.iter_child_nodes(node))
-    return rebound
+    return declared & assigned
 
 
 def _unpacks(node: ast.Call) -> bool:
@@ -467,7 +474,7 @@ def _factory(node: FunctionNode, class_name: str | None, free: Iterable[str]) ->
             argument.annotation = None
     statement: ast.stmt
     if isinstance(node, ast.Lambda):
-        statement = ast.Expr(node)
+        statement = ast.copy_location(ast.Expr(node), node)
     else:
         statement = node
         node.name, node.returns = _FUNCTION, None
@@ -475,11 +482,12 @@ def _factory(node: FunctionNode, class_name: str | None, free: Iterable[str]) ->
         node.decorator_list = [ast.copy_location(ast.Constant(None), first) for first in node.decorator_list[:1]]
         if hasattr(node, "type_params"):
             node.type_params = []
-    parameters = ast.arguments([], [ast.arg(name) for name in (*free, HOOKS)], None, [], [], None, [])
-    body: list[ast.stmt] = [ast.FunctionDef(_FACTORY, parameters, [statement], [], None)]
+    names = [ast.copy_location(ast.arg(name), node) for name in (*free, HOOKS)]
+    parameters = ast.arguments([], names, None, [], [], None, [])
+    outermost: ast.stmt = ast.copy_location(ast.FunctionDef(_FACTORY, parameters, [statement], [], None), node)
     if class_name is not None:
-        body = [ast.ClassDef(class_name, [], [], body, [])]
-    return ast.fix_missing_locations(ast.Module(body, []))
+        outermost = ast.copy_location(ast.ClassDef(class_name, [], [], [outermost], []), node)
+    return ast.Module([outermost], [])
 
 
 def _renamed(code: types.CodeType, old: str, new: str) -> types.CodeType:
@@ -504,5 +512,7 @@ def _bind(code: types.CodeType, fun: types.FunctionType, hooks: Hooks) -> types.
     new.__kwdefaults__ = fun.__kwdefaults__ and dict(fun.__kwdefaults__)
     new.__annotations__ = dict(fun.__annotations__)
     new.__doc__, new.__module__, new.__qualname__ = fun.__doc__, fun.__module__, fun.__qualname__
+    if hasattr(fun, "__type_params__"):
+        new.__type_params__ = fun.__type_params__  # type: ignore[attr-defined]  # from Python 3.12 on
     new.__dict__.update(fun.__dict__)
     return new

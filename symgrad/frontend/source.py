@@ -6,8 +6,8 @@ rewritten are compared by their names instead.
 """
 
 from __future__ import annotations
-
 import __future__
+
 import ast
 import linecache
 import os
@@ -16,6 +16,7 @@ import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from inspect import CO_NESTED, CO_VARARGS, CO_VARKEYWORDS
 from itertools import zip_longest
 from typing import Generic, TypeAlias, TypeVar
 
@@ -23,9 +24,8 @@ V = TypeVar("V")
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 Position: TypeAlias = tuple[int, int]
 
-FUTURE_FLAGS = 0
-for _name in __future__.all_feature_names:
-    FUTURE_FLAGS |= getattr(__future__, _name).compiler_flag
+# All ``from __future__`` bits of ``co_flags`` but that of nested scopes, which now says that a function is nested.
+FUTURE_FLAGS = sum({getattr(__future__, name).compiler_flag for name in __future__.all_feature_names} - {CO_NESTED})
 
 
 class CodeCache(Generic[V]):
@@ -65,13 +65,13 @@ class _Index:
 _located: CodeCache[Located | None] = CodeCache()
 
 
-def find(fun: types.FunctionType) -> FunctionNode | None:
+def find(fun: object) -> FunctionNode | None:
     """Return the node of ``fun``, or None if it has no (matching) source; shared, so copy it before changing it."""
     located = locate(fun)
     return located.node if located else None
 
 
-def locate(fun: types.FunctionType) -> Located | None:
+def locate(fun: object) -> Located | None:
     """Return the node of ``fun`` with the class it stands in, or None."""
     if not isinstance(fun, types.FunctionType):
         return None
@@ -81,7 +81,7 @@ def locate(fun: types.FunctionType) -> Located | None:
     return _located[code]
 
 
-def file_of(fun: types.FunctionType) -> str | None:
+def file_of(fun: object) -> str | None:
     """The file name in the tracebacks of ``fun``; None for what is not a Python function."""
     return fun.__code__.co_filename if isinstance(fun, types.FunctionType) else None
 
@@ -155,7 +155,7 @@ def _match(code: types.CodeType, text: str) -> Located | None:
 def _index(text: str, filename: str, flags: int) -> _Index | None:
     try:
         tree = ast.parse(text, filename)
-        module = compile(text, filename, "exec", flags, dont_inherit=True)
+        module = compile(tree, filename, "exec", flags, dont_inherit=True)
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # not Python (any more)
         return None
     index = _Index({}, {})
@@ -186,7 +186,7 @@ def _key(node: FunctionNode) -> tuple[str, int]:
 
 
 def _argcount(code: types.CodeType) -> int:
-    stars = bool(code.co_flags & 0x04) + bool(code.co_flags & 0x08)  # CO_VARARGS, CO_VARKEYWORDS
+    stars = bool(code.co_flags & CO_VARARGS) + bool(code.co_flags & CO_VARKEYWORDS)
     return code.co_argcount + code.co_kwonlyargcount + stars
 
 

@@ -1,8 +1,8 @@
 """Nested container of values -> flat list of leaves and a ``TreeDef``, and back.
 
-``unflatten(treedef, leaves)`` inverts ``flatten``. Two trees have equal definitions exactly when their leaves correspond
-one to one, in order. A dict's leaves are ordered by its keys where those can be sorted, so that insertion order does not
-matter; the rebuilt dict has the insertion order of the dict that was flattened.
+``unflatten(treedef, leaves)`` inverts ``flatten``. The leaves of trees with equal definitions correspond one to one.
+A dict's leaves are ordered by its keys where those can be sorted, so that insertion order does not matter; the rebuilt
+dict has the insertion order of the dict that was flattened.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import weakref
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
@@ -32,6 +32,10 @@ class TreeDef:
     num_leaves: int
     default_factory: Callable[[], object] | None = None
     order: tuple[Hashable, ...] | None = None
+    hash_value: int = field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "hash_value", hash((self.cls, self.keys, self.children)))
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -39,7 +43,7 @@ class TreeDef:
         if not isinstance(other, TreeDef):
             return NotImplemented
         return (
-            self.num_leaves == other.num_leaves
+            self.hash_value == other.hash_value
             and self.cls is other.cls
             and self.keys == other.keys
             and self.default_factory == other.default_factory
@@ -47,7 +51,7 @@ class TreeDef:
         )
 
     def __hash__(self) -> int:
-        return hash((self.cls, self.keys, self.children))
+        return self.hash_value
 
     def __str__(self) -> str:
         return "*" if self.container is None else self.container.show(self, [str(child) for child in self.children])
@@ -137,13 +141,13 @@ def _restore(treedef: TreeDef, values: list[object], into: dict[Hashable, object
 
 
 def _split_dataclass(tree: object) -> Parts:
-    names = tuple(field.name for field in fields(tree) if hasattr(tree, field.name))  # type: ignore[arg-type]  # is one
+    names = tuple(each.name for each in fields(tree) if hasattr(tree, each.name))  # type: ignore[arg-type]  # is one
     return Parts(names, [getattr(tree, name) for name in names])
 
 
 def _build_dataclass(treedef: TreeDef, values: list[object]) -> object:
     # Neither __init__ nor __post_init__ runs: it may validate, convert, or take other arguments than the fields.
-    tree = object.__new__(treedef.cls)
+    tree: object = object.__new__(treedef.cls)
     for name, value in zip(treedef.keys, values, strict=True):
         object.__setattr__(tree, str(name), value)
     return tree
@@ -182,6 +186,7 @@ _BUILTIN: dict[type, Container] = {
 }
 _LEAF_TYPES: set[type] = {bool, int, float, complex, str, bytes, np.ndarray, np.bool_}
 _LEAF_TYPES.update(np.dtype(code).type for code in np.typecodes["AllInteger"] + np.typecodes["AllFloat"])
+_STRING = frozenset({str})
 _classified: weakref.WeakKeyDictionary[type, list[Container]] = weakref.WeakKeyDictionary()
 
 
@@ -204,7 +209,7 @@ def flatten(tree: object) -> tuple[list[object], TreeDef]:
     if type(tree) in _LEAF_TYPES:
         return [tree], LEAF
     if type(tree) is tuple and _LEAF_TYPES.issuperset(map(type, tree)):
-        return list(tree), _flat_tuple(len(tree))
+        return list(tree), _flat_sequence(tuple, len(tree))
     leaves: list[object] = []
     try:
         return leaves, _flatten_into(tree, leaves)
@@ -251,8 +256,13 @@ def leaf_paths(tree: object) -> list[str]:
 
 
 @lru_cache(maxsize=256)
-def _flat_tuple(length: int) -> TreeDef:
-    return TreeDef(_BUILTIN[tuple], tuple, (), (LEAF,) * length, length)
+def _flat_sequence(cls: type, length: int) -> TreeDef:
+    return TreeDef(_BUILTIN[cls], cls, (), (LEAF,) * length, length)
+
+
+@lru_cache(maxsize=256)
+def _flat_dict(names: tuple[str, ...]) -> TreeDef:
+    return TreeDef(_BUILTIN[dict], dict, tuple(sorted(names)), (LEAF,) * len(names), len(names), None, names)
 
 
 def _container_of(cls: type) -> Container | None:
@@ -273,7 +283,25 @@ def _classify(cls: type) -> list[Container]:
 
 def _flatten_into(tree: object, leaves: list[object]) -> TreeDef:
     cls = type(tree)
-    container = None if cls in _LEAF_TYPES else _BUILTIN.get(cls) or _container_of(cls)
+    if cls in _LEAF_TYPES:
+        leaves.append(tree)
+        return LEAF
+    # The common flat containers, whose definitions are shared.
+    if isinstance(tree, list | tuple) and cls in _BUILTIN and _LEAF_TYPES.issuperset(map(type, tree)):
+        leaves.extend(tree)
+        return _flat_sequence(type(tree), len(tree))
+    if cls is dict and isinstance(tree, dict) and _LEAF_TYPES.issuperset(map(type, tree.values())):
+        names = tuple(tree)
+        if _STRING.issuperset(map(type, names)):  # the cache would take 1 for True
+            treedef = _flat_dict(names)
+            leaves.extend([tree[name] for name in treedef.keys])
+            return treedef
+    return _flatten_any(tree, leaves)
+
+
+def _flatten_any(tree: object, leaves: list[object]) -> TreeDef:
+    cls = type(tree)
+    container = _BUILTIN.get(cls) or _container_of(cls)
     if container is None:
         leaves.append(tree)
         return LEAF

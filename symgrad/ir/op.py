@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
-from symgrad.ir.loops import Block, Expr, ScalarFn
-from symgrad.ir.types import DType
+from symgrad.ir.loops import Block, Expr, Load, ScalarFn, Stmt, Store, Var, add, const_index, extent, mul
+from symgrad.ir.types import DType, Shape, TensorType, product
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Node
@@ -69,10 +69,50 @@ class Fold:
 
 
 @dataclass(frozen=True, slots=True)
+class Place:
+    """A contiguous array in memory: what a ``Nest`` reads and writes, at row-major indices."""
+
+    buffer: str
+    type: TensorType
+
+    def flat(self, index: Index) -> Expr:
+        out: Expr = const_index(0)
+        for k, i in enumerate(index):
+            out = add(out, mul(i, extent(product(self.type.shape[k + 1 :]))))
+        return out
+
+    def load(self, *index: Expr) -> Load:
+        return Load(self.buffer, self.flat(index), self.type.dtype)
+
+    def store(self, value: Expr, *index: Expr) -> Store:
+        return Store(self.buffer, self.flat(index), value)
+
+
+class NestBuilder(Protocol):
+    """What a ``Nest`` may ask of the lowering that runs it."""
+
+    def fresh(self, prefix: str, dtype: DType) -> Var:
+        """A variable of an unused name."""
+
+    def temp(self, type: TensorType) -> Place:
+        """Scratch memory for the length of the nest."""
+
+    def fail(self, exception: str, message: str) -> Stmt:
+        """A statement that ends the call with a Python exception."""
+
+    def loop(self, shape: Shape, body: Callable[[Index], Block]) -> Block:
+        """Loops over all indices of ``shape``, the last axis innermost."""
+
+
+@dataclass(frozen=True, slots=True)
 class Nest:
-    """Lowering by statements of its own: ``build(out, args, types, **attrs)`` from buffers, given a ``NestBuilder``."""
+    """Lowering by statements of its own: ``build(builder, out, args, **attrs)`` over ``Place``s.
+
+    Arguments whose position is in ``transposable`` may come with their last two axes swapped, told by ``swapped``.
+    """
 
     build: Callable[..., Block]
+    transposable: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +148,11 @@ class Op:
     meaning. Derivatives, one of: ``partials(y, *args)`` for pointwise ones (both modes follow; None where zero);
     ``vjp(ct, y, *args, **attrs)`` with ``linear=True`` (forward mode applies the primitive to the tangents) or with
     ``jvp(tangents, y, *args, **attrs)``; ``constant=True``, an explicit claim that the derivative is zero.
-    ``batch(sizes, args, axes, **attrs)`` moves a primitive under ``vmap``; pointwise ones need none.
-    ``masks(y, *args)`` are the predicates under which an argument contributes at all (None: always); they travel with
-    the adjoint, so that what lies behind an argument that was not taken cannot add inf or nan.
+    ``batch(size, args, axes, **attrs)`` gives the primitive under ``vmap`` and the batch axis of its result; pointwise
+    ones need none.
+    How masks move: ``structural`` primitives only move and add elements, so their derivative rules take masks (bools) as
+    they take adjoints (all ``linear`` ones do); one that may leave elements of its argument unread has ``covers=False``,
+    one that makes zeros of its own has ``fills=True``. ``carry(mask, y, *args, **attrs)`` is the way of others.
     """
 
     name: str
@@ -124,6 +166,10 @@ class Op:
     vjp: Callable[..., tuple[Node | None, ...]] | None = None
     jvp: Callable[..., Node | None] | None = None
     linear: bool = False
+    structural: bool = False
+    covers: bool = True
+    fills: bool = False
+    carry: Callable[..., tuple[Node | None, ...]] | None = None
     constant: bool = False
     batch: Callable[..., tuple[Node, int | None]] | None = None
     prepare: Callable[..., tuple[Node, ...]] | None = None

@@ -118,10 +118,13 @@ def view(
     vjp: Callable[..., tuple[Node | None, ...]],
     batch: Callable[..., tuple[Node, int | None]],
     examples: Callable[[], list[tuple[tuple[Any, ...], dict[str, Any]]]],
+    covers: bool = True,
+    fills: bool = False,
 ) -> Op:
     """A linear primitive that only moves elements: an index map ``pieces(index, read, types, **attrs)``."""
     return register(
-        Op(name=name, doc=doc, infer=infer, numpy=numpy, lower=View(pieces), vjp=vjp, linear=True, batch=batch, examples=examples)
+        Op(name=name, doc=doc, infer=infer, numpy=numpy, lower=View(pieces), vjp=vjp, linear=True,
+            structural=True, covers=covers, fills=fills, batch=batch, examples=examples)
     )
 
 

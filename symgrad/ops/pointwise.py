@@ -12,13 +12,15 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import DTypeError
-from symgrad.ir.loops import ADD, AND, DIV, EQ, LE, LT, MUL, NE, NOT, OR, REM, SUB, Apply, Choose, Const, Convert, Expr, fn
+from symgrad.ir.loops import ADD, AND, DIV, EQ, LE, LT, MUL, NE, NOT, OR, REM, SUB, Apply, Choose, Const, Convert, Expr, ScalarFn, fn
 from symgrad.ir.node import ARITHMETIC, Node, splat
-from symgrad.ir.op import Expand, Op, Scalar, register
+from symgrad.ir.op import Op, Scalar, register
 from symgrad.ir.types import DType, TensorType, boolean, f64
-from symgrad.ops.kinds import ANY, BOOLS, INTEGERS, NUMBERS, lift, libm, number, pointwise, spread
+from symgrad.ops.kinds import ANY, BOOLS, INTEGERS, NUMBERS, libm, number, pointwise, spread
 
 FMOD = fn("fmod", "fmod{f}({0}, {1})", f="libm fmod", i="srem", u="urem")
+MAXIMUM = fn("maximum", "sg_max{f}({0}, {1})", f="@llvm.maximum", i="@llvm.smax", u="@llvm.umax", b="or")
+MINIMUM = fn("minimum", "sg_min{f}({0}, {1})", f="@llvm.minimum", i="@llvm.smin", u="@llvm.umin", b="and")
 FABS = fn("fabs", "fabs{f}({0})", f="@llvm.fabs")
 COPYSIGN = fn("copysign", "copysign{f}({0}, {1})", f="@llvm.copysign")
 LN2, LN10 = math.log(2.0), math.log(10.0)
@@ -204,22 +206,21 @@ def _tie(x: Node, y: Node) -> Node:
     return select(lt(y, x), 1.0, select(eq(x, y), number(0.5, x.dtype), number(0.0, x.dtype)))
 
 
-def _either(name: str, c: str, numpy: Any, intrinsic: str, unsigned: str, sympy: str, flip: bool) -> Op:
+def _either(name: str, numpy: Any, function: ScalarFn, sympy: str, flip: bool) -> Op:
     def partials(z: Node, x: Node, y: Node) -> tuple[Node, Node]:
         return (_tie(y, x), _tie(x, y)) if flip else (_tie(x, y), _tie(y, x))
 
     def masks(z: Node, x: Node, y: Node) -> tuple[Node, Node]:
         return (le(x, y), le(y, x)) if flip else (le(y, x), le(x, y))
 
-    function = fn(name, c, f=intrinsic, i=f"@llvm.s{unsigned}", u=f"@llvm.u{unsigned}", b="or" if name == "maximum" else "and")
     return pointwise(
         name, doc=f"The {name}; nan spreads; half the derivative to each at a tie.", numpy=numpy, kinds=ANY, sympy=sympy,
         lower=function, partials=partials, masks=masks,
     )  # fmt: skip
 
 
-maximum: Op = _either("maximum", "sg_max{f}({0}, {1})", np.maximum, "@llvm.maximum", "max", "Max", False)
-minimum: Op = _either("minimum", "sg_min{f}({0}, {1})", np.minimum, "@llvm.minimum", "min", "Min", True)
+maximum: Op = _either("maximum", np.maximum, MAXIMUM, "Max", False)
+minimum: Op = _either("minimum", np.minimum, MINIMUM, "Min", True)
 
 
 def _clip_build(x: Expr, lo: Expr, hi: Expr) -> Expr:
@@ -404,5 +405,3 @@ hypot: Op = pointwise(
     sympy=lambda sp, x, y: sp.sqrt(x * x + y * y),
     partials=lambda z, x, y: (select(eq(z, 0.0), 0.0, x / z), select(eq(z, 0.0), 0.0, y / z)), sample=((0.3, 2.0), (-2.0, 2.0)),
 )  # fmt: skip
-
-__all__ = ["Expand", "lift"]

@@ -207,6 +207,7 @@ slice_: Op = view(
     pieces=_slice_pieces,
     vjp=_slice_vjp,
     batch=_slice_batch,
+    covers=False,
     examples=lambda: [
         (((5, 4),), {"starts": (1, 3), "sizes": (2, 4), "steps": (2, -1)}),
         (((6,),), {"starts": (2,), "sizes": (4,), "steps": (1,)}),
@@ -258,6 +259,7 @@ place: Op = view(
     pieces=_place_pieces,
     vjp=_place_vjp,
     batch=_place_batch,
+    fills=True,
     examples=lambda: [
         (((2, 4),), {"shape": (5, 4), "starts": (1, 3), "steps": (2, -1)}),
         (((3,),), {"shape": (6,), "starts": (2,), "steps": (1,)}),

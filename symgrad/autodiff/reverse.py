@@ -1,0 +1,68 @@
+"""Reverse mode: cotangents of results -> cotangents of arguments, appended to the same graph."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from symgrad.autodiff.rules import Linear, add, pullback
+from symgrad.ir.graph import Graph, dependents, inline
+from symgrad.ir.node import GET, Node, TupleType, constant, param
+from symgrad.ops.kinds import zeros
+
+
+def pull(results: Sequence[Node], cts: Sequence[Linear | None], wrt: Sequence[Node]) -> list[Node | None]:
+    """Cotangents of ``wrt``, None where nothing depends on them.
+
+    Each node's cotangent is complete before it is passed on, so a node is visited once whatever the sharing.
+    """
+    order = dependents(results, wrt)
+    active = {*order, *wrt}
+    adjoints: dict[Node, Linear] = {}
+    parts: dict[Node, dict[int, Linear]] = {}
+
+    def contribute(n: Node, ct: Linear | None) -> None:
+        if ct is not None and n in active and n.dtype.is_float:
+            adjoints[n] = add(adjoints[n], ct) if n in adjoints else ct
+
+    for r, ct in zip(results, cts, strict=True):
+        contribute(r, ct)
+    for n in reversed(order):
+        if isinstance(n.type, TupleType):
+            if n in parts:
+                _pull_tuple(n, parts.pop(n), contribute)
+            continue
+        ct = adjoints.pop(n, None) if n not in wrt else adjoints.get(n)
+        if ct is None:
+            continue
+        if n.op is GET:
+            parts.setdefault(n.args[0], {})[n.attr("index")] = ct
+            continue
+        for a, c in zip(n.args, pullback(n, ct), strict=True):
+            contribute(a, c)
+    return [adjoints[w].value if w in adjoints else None for w in wrt]
+
+
+def _pull_tuple(n: Node, cts: dict[int, Linear], contribute: object) -> None:
+    assert n.op.vjp is not None and callable(contribute)
+    full = tuple(cts[k].value if k in cts else zeros(t.shape, t.dtype) for k, t in enumerate(n.type.items))
+    for a, c in zip(n.args, n.op.vjp(full, n, *n.args, **dict(n.attrs)), strict=True):
+        contribute(a, None if c is None else Linear(c))
+
+
+def vjp(graph: Graph) -> Graph:
+    """(params, cotangents of the results) -> (results, cotangents of the params)."""
+    seeds = tuple(param(r.type) for r in graph.results)
+    cts = pull(graph.results, [Linear(s) for s in seeds], graph.params)
+    grads = (zeros(p.shape, p.dtype) if c is None else c for c, p in zip(cts, graph.params, strict=True))
+    return Graph((*graph.params, *seeds), (*graph.results, *grads))
+
+
+def grad(graph: Graph) -> Graph:
+    """params -> (value, gradients) of a graph with one scalar result."""
+    (value,) = graph.results
+    cts = pull([value], [Linear(constant(1, value.dtype))], graph.params)
+    grads = (zeros(p.shape, p.dtype) if c is None else c for c, p in zip(cts, graph.params, strict=True))
+    return Graph(graph.params, (value, *grads))
+
+
+__all__ = ["grad", "inline", "pull", "vjp"]

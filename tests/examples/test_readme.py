@@ -1,0 +1,13 @@
+"""The README's sessions print what they say."""
+
+from __future__ import annotations
+
+import doctest
+from pathlib import Path
+
+README = Path(__file__).parents[2] / "README.md"
+
+
+def test_readme() -> None:
+    result = doctest.testfile(str(README), module_relative=False, encoding="utf-8")
+    assert result.attempted > 10 and result.failed == 0
