@@ -6,25 +6,20 @@ They have Fortran's signature: every argument is a pointer, matrices are column-
 from __future__ import annotations
 
 import ctypes
-import threading
+import functools
 from collections.abc import Iterable, Mapping
 
-from symgrad.codegen.llvm.target import binding
 from symgrad.errors import UnsupportedError
 
 PREFIX = "sg_"
-_LOCK = threading.Lock()
-_registered: set[str] = set()
 
 
-def register(names: Iterable[str]) -> None:
-    """Make those of ``names`` that begin with ``sg_`` known to LLVM. SciPy is imported only for them."""
-    with _LOCK:
-        for name in sorted(n for n in names if n.startswith(PREFIX) and n not in _registered):
-            binding().add_symbol(name, address(name.removeprefix(PREFIX)))
-            _registered.add(name)
+def addresses(names: Iterable[str]) -> dict[str, int]:
+    """The addresses of those of ``names`` that begin with ``sg_``. SciPy is imported only for them."""
+    return {name: address(name.removeprefix(PREFIX)) for name in names if name.startswith(PREFIX)}
 
 
+@functools.cache
 def address(routine: str) -> int:
     """The address of a BLAS routine, such as ``dgemm``."""
     from scipy.linalg import cython_blas

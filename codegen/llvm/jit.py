@@ -1,4 +1,4 @@
-"""Program -> native function in this process, through LLVM's optimiser, a relocatable object and MCJIT.
+"""Program -> native function in this process, through LLVM's optimiser, a relocatable object and ORC.
 
 The object holds no address of this process, so that it can be kept on disk; external symbols are resolved when it is
 loaded. Compilation and loading take a lock; calls take none and release Python's.
@@ -9,9 +9,10 @@ from __future__ import annotations
 import ctypes
 import dataclasses
 import functools
+import itertools
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -23,6 +24,7 @@ from symgrad.errors import UnsupportedError
 from symgrad.ir.loops import Program
 
 _LOCK = threading.RLock()
+_LIBRARIES = itertools.count()
 _DECLARED = re.compile(r"^declare [^@\n]*@([\w.]+)", re.MULTILINE)
 _PIPELINE = "1"  # counts changes below that make other code of the same text
 _PROTOTYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
@@ -62,9 +64,15 @@ def load(program: Program, *, cache: ObjectCache | None = None) -> Native:
     return load_text(emit(dataclasses.replace(program, name=symbol)), symbol, cache=cache)
 
 
-def load_text(source: str, symbol: str, *, cache: ObjectCache | None = None) -> Native:
-    """Compile a module of text and load its function ``symbol``; it has the signature of a Program."""
-    _require_symbols(source)
+def load_text(
+    source: str, symbol: str, *, symbols: Mapping[str, int] | None = None, cache: ObjectCache | None = None
+) -> Native:
+    """Compile a module of text and load its function ``symbol``; it has the signature of a Program.
+
+    What it calls is found in ``symbols`` (name -> address), in BLAS for names with ``sg_``, in this process.
+    """
+    declared = [name for name in _DECLARED.findall(source) if not name.startswith("llvm.")]
+    addresses = {**blas.addresses(declared), **(symbols or {})}
     target = host()
     with _LOCK:
         key = cache.key(source, _PIPELINE, *dataclasses.astuple(target)) if cache else ""
@@ -74,21 +82,14 @@ def load_text(source: str, symbol: str, *, cache: ObjectCache | None = None) -> 
             image = compile_object(source)
             if cache:
                 cache.put(key, image)
-        engine = _link(image)
-        address = engine.get_function_address(symbol)
-    call = _PROTOTYPE(address)
-    call.engine = engine  # type: ignore[attr-defined]  # a reference, for the life of the code
-    return Native(address, compiled, source, call)
-
-
-def _require_symbols(source: str) -> None:
-    """LLVM ends the process over a symbol that it cannot find; raise for it here."""
-    names = set(_DECLARED.findall(source))
-    blas.register(names)
-    llvm = binding()
-    for name in sorted(names):
-        if not name.startswith("llvm.") and not llvm.address_of_symbol(name):
-            raise UnsupportedError(f"this process has no C function {name}")
+        try:
+            library = _link(image, symbol, addresses)
+        except RuntimeError as error:
+            missing = [n for n in declared if n not in addresses and not binding().address_of_symbol(n)]
+            raise UnsupportedError(f"{symbol} cannot be linked; not found: {', '.join(missing)}") from error
+    call = _PROTOTYPE(library[symbol])
+    call.library = library  # type: ignore[attr-defined]  # a reference, for the life of the code
+    return Native(library[symbol], compiled, source, call)
 
 
 def compile_object(source: str) -> bytes:
@@ -97,15 +98,19 @@ def compile_object(source: str) -> bytes:
         return bytes(_machine(source).emit_object(_optimised(source)))
 
 
-def _link(image: bytes) -> Any:
-    llvm = binding()
-    # The engine wants a module of its own, and disposes of its target machine.
-    empty = llvm.parse_assembly("", llvm.create_context())
-    # Sections in one reservation: code reaches its constants with 32-bit offsets.
-    engine = llvm.create_mcjit_compiler(empty, host().machine(), use_lmm=True)
-    engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(image))
-    engine.finalize_object()
-    return engine
+def _link(image: bytes, symbol: str, addresses: Mapping[str, int]) -> Any:
+    builder = binding().JITLibraryBuilder().add_object_img(image).add_current_process().export_symbol(symbol)
+    for name, address in addresses.items():
+        builder.import_symbol(name, address)
+    return builder.link(_linker(), f"symgrad{next(_LIBRARIES)}")
+
+
+@functools.cache
+def _linker() -> Any:
+    """JITLink: a library lies in one piece of memory, so that 32-bit offsets reach, and missing symbols are errors."""
+    linker = binding().create_lljit_compiler(host().machine(), use_jit_link=True, suppress_errors=True)
+    linker._owned = True  # never disposed of: the last functions die after it would
+    return linker
 
 
 # Lines of text -> how hard to try. Measured for straight-line code of 10 000 operations: the pipeline 1.6 s, of which

@@ -21,9 +21,10 @@ class ScalarFn:
     """One scalar instruction or function, with its spelling for each printer.
 
     ``llvm`` maps a dtype kind (``f i u b``, or ``*`` for any) of the operands to an instruction (``"fadd"``,
-    ``"icmp slt"``, ``"fcmp olt"``), an intrinsic overloaded on its operand type (``"@llvm.sqrt"``) or a function of
-    the C library (``"libm exp"``: ``exp`` for f64, ``expf`` for f32). ``c`` is a format with positional fields;
-    ``{f}`` in it stands for the libm suffix of the dtype. A comparison or predicate yields ``boolean``.
+    ``"icmp slt"``, ``"fcmp olt"``), an intrinsic overloaded on its operand type (``"@llvm.sqrt"``), a function of the
+    C library (``"libm exp"``: ``exp`` for f64, ``expf`` for f32), ``"not"``, or ``"neg"`` for integers. ``c`` is a
+    format with positional fields; ``{f}`` in it stands for the libm suffix of the dtype. A comparison or predicate
+    yields ``boolean``.
     """
 
     name: str
@@ -100,10 +101,10 @@ class Apply:
     fn: ScalarFn
     args: tuple[Expr, ...]
     reassoc: bool = False
+    dtype: DType = field(init=False, repr=False, compare=False)  # kept, since chains are thousands deep
 
-    @property
-    def dtype(self) -> DType:
-        return boolean if self.fn.predicate else self.args[0].dtype
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dtype", boolean if self.fn.predicate else self.args[0].dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,10 +114,10 @@ class Choose:
     condition: Expr
     then: Expr
     otherwise: Expr
+    dtype: DType = field(init=False, repr=False, compare=False)
 
-    @property
-    def dtype(self) -> DType:
-        return self.then.dtype
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dtype", self.then.dtype)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +229,7 @@ Block = tuple[Stmt, ...]
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """Contiguous memory. ``elements`` counts it; a temp lies ``offset`` bytes into the workspace; a constant has data."""
+    """Contiguous memory of ``elements``; a temp lies ``offset`` bytes into the workspace; a constant has data."""
 
     name: str
     dtype: DType
@@ -270,21 +271,35 @@ def const_index(value: int) -> Const:
 
 
 def add(a: Expr, b: Expr) -> Expr:
-    """``a + b`` of indices, folded where one is zero or both are constant sizes."""
+    """``a + b`` of indices in the form ``x + c``: constant sizes are folded and stand on the right."""
+    if isinstance(a, Const | Extent) and isinstance(b, Const | Extent):
+        return extent(_size(a) + _size(b))
+    if isinstance(a, Const | Extent):
+        a, b = b, a
+    if isinstance(b, Const | Extent) and _size(b) == 0:
+        return a
     match a, b:
-        case (Const(value=0), _):
-            return b
-        case (_, Const(value=0)):
-            return a
-        case (Const(), Const()):
-            return Const(a.value + b.value, i64)
-        case (Extent(), Extent()):
-            return extent(a.size + b.size)
-        case (Extent(), Const()):
-            return extent(a.size + int(b.value))
-        case (Const(), Extent()):
-            return extent(b.size + int(a.value))
+        case (Apply(args=(x, (Const() | Extent()) as c)), Const() | Extent()) if a.fn is ADD:
+            return add(x, add(c, b))
+        case (Apply(args=(x, (Const() | Extent()) as c)), _) if a.fn is ADD:
+            return add(add(x, b), c)
+        case (_, Apply(args=(x, (Const() | Extent()) as c))) if b.fn is ADD:
+            return add(add(a, x), c)
     return Apply(ADD, (a, b))
+
+
+def _size(e: Const | Extent) -> Size:
+    return e.size if isinstance(e, Extent) else int(e.value)
+
+
+def offset(e: Expr) -> tuple[Expr, Size]:
+    """``e`` as ``x + size``."""
+    match e:
+        case Const() | Extent():
+            return Const(0, i64), _size(e)
+        case Apply(args=(x, (Const() | Extent()) as c)) if e.fn is ADD:
+            return x, _size(c)
+    return e, 0
 
 
 def mul(a: Expr, b: Expr) -> Expr:
@@ -308,6 +323,7 @@ def mul(a: Expr, b: Expr) -> Expr:
 
 
 def sub(a: Expr, b: Expr) -> Expr:
+    """``a - b`` of indices."""
     return add(a, mul(b, const_index(-1))) if isinstance(b, Const | Extent) else Apply(SUB, (a, b))
 
 

@@ -290,6 +290,11 @@ stop: Op = pointwise(
     sympy=lambda sp, x: x,
 )  # fmt: skip
 
+copy: Op = pointwise(
+    "copy", doc="x in memory of its own; ``tag`` keeps copies apart.", numpy=lambda x, *, tag: x, lower=lambda x, *, tag: x, kinds=ANY,
+    sympy=lambda sp, x, *, tag: x, partials=lambda y, x, *, tag: (1.0,), examples=lambda: [(((3,),), {"tag": 0})],
+)  # fmt: skip
+
 # --- powers, exponentials and logarithms -----------------------------------------------------------------------------
 
 sqrt: Op = pointwise(

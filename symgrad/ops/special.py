@@ -16,17 +16,37 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import UnsupportedError
+from symgrad.ir.loops import fn
 from symgrad.ir.node import Node
 from symgrad.ir.op import Op
 from symgrad.ops.kinds import libm, number, pointwise
 from symgrad.ops.pointwise import (
-    abs_, and_, cos, eq, exp, le, log, log1p, logaddexp, lt, maximum, ne, or_, rint, select, sigmoid, sin, sqrt,
+    abs_,
+    and_,
+    cos,
+    eq,
+    exp,
+    le,
+    log,
+    log1p,
+    logaddexp,
+    lt,
+    maximum,
+    ne,
+    or_,
+    rint,
+    select,
+    sigmoid,
+    sin,
+    sqrt,
+    tanh,
 )  # fmt: skip
 
 PI = math.pi
 ROOT_PI = math.sqrt(math.pi)
 ROOT_2 = math.sqrt(2.0)
 MAX_ORDER = 100
+SQRT = fn("sqrt", "sqrt{f}({0})", f="@llvm.sqrt")
 
 
 def _scipy(name: str) -> Callable[..., Any]:
@@ -47,12 +67,12 @@ def _order(what: str, n: int) -> int:
 
 
 def _polynomial(coefficients: list[float], x: Node) -> Node:
-    """Horner's rule; coefficients from the constant term upwards."""
-    total = number(coefficients[-1], x.dtype)
-    out: Any = total if len(coefficients) == 1 else coefficients[-1]
-    for c in reversed(coefficients[:-1]):
+    """Horner's rule; two or more coefficients from the constant term upwards."""
+    *rest, second, first = coefficients
+    out = x * first + second
+    for c in reversed(rest):
         out = x * out + c
-    return out  # type: ignore[no-any-return]  # a Node from the first multiplication on
+    return out
 
 
 def _differentiated(form: Callable[[Any, Any], Any]) -> Callable[..., Any]:
@@ -70,7 +90,7 @@ def _differentiated(form: Callable[[Any, Any], Any]) -> Callable[..., Any]:
 # Taylor series takes over.
 
 
-def _sinc_series(n: int, z: Any, reach: float) -> list[float]:
+def _sinc_series(n: int, reach: float) -> list[float]:
     """Coefficients of s_n(z) / z**(n % 2) as a polynomial in z*z that is exact to rounding for ``|z| <= reach``."""
     out: list[float] = []
     k = (n + 1) // 2
@@ -87,43 +107,46 @@ def _quarter_turns(n: int, z: Any, sine: Callable[[Any], Any], cosine: Callable[
     return (sine(z), cosine(z), -sine(z), -cosine(z))[n % 4]
 
 
-def _sinc_expansion(x: Node, *, n: int) -> Node:
+def _sinc_expansion(z: Node, *, n: int) -> Node:
     reach = 1.0 + n / 2
-    z = x * PI
     away = sin(z) / z
     for k in range(1, n + 1):
         away = (_quarter_turns(k, z, sin, cos) - away * float(k)) / z
     if n == 0:
         return select(eq(z, 0.0), 1.0, away)
-    near = _polynomial(_sinc_series(n, z, reach), z * z) * (z if n % 2 else 1.0)
-    return select(lt(abs_(z), reach), near, away) * PI**n
+    near = _polynomial(_sinc_series(n, reach), z * z)
+    return select(lt(abs_(z), reach), near * z if n % 2 else near, away)
 
 
-def _sinc_numpy(x: Any, *, n: int) -> Any:
-    if n == 0:
-        return np.sinc(x)
+def _sinc_numpy(z: Any, *, n: int) -> Any:
     nodes, weights = np.polynomial.legendre.leggauss(48)
-    t = PI * (nodes + 1) / 2  # sinc(x) is the mean of cos(x t) over 0 <= t <= pi
-    z = np.asarray(x, np.float64)
-    near = (weights / 2 * t**n * np.cos(z[..., None] * t + n * PI / 2)).sum(-1)
-    safe = np.where(np.abs(z) < 5, 5.0, z) * PI
+    t = (nodes + 1) / 2  # sin(z)/z is the mean of cos(z t) over 0 <= t <= 1
+    wide = np.asarray(z, np.float64)
+    near = (weights / 2 * t**n * np.cos(wide[..., None] * t + n * PI / 2)).sum(-1)
+    safe = np.where(np.abs(wide) < 15, 15.0, wide)
     away = np.sin(safe) / safe
     for k in range(1, n + 1):
         away = (_quarter_turns(k, safe, np.sin, np.cos) - k * away) / safe
-    return np.where(np.abs(z) < 5, near, away * PI**n).astype(x.dtype)
+    return np.where(np.abs(wide) < 15, near, away).astype(z.dtype)
 
 
 sinc_n: Op = pointwise(
-    "sinc_n", doc="Derivative n of sinc(x) = sin(pi x)/(pi x).", numpy=_sinc_numpy, lower=_sinc_expansion, expand=True, cost=40,
-    sympy=_differentiated(lambda sp, t: sp.sinc(sp.pi * t)), partials=lambda y, x, *, n: (sinc_n(x, n=n + 1),),
+    "sinc_n", doc="Derivative n of sin(z)/z.", numpy=_sinc_numpy, lower=_sinc_expansion, expand=True, cost=40,
+    sympy=_differentiated(lambda sp, t: sp.sinc(t)), partials=lambda y, z, *, n: (sinc_n(z, n=n + 1),),
     examples=lambda: [(((3,),), {"n": n}) for n in (0, 1, 2, 3)],
 )  # fmt: skip
 
 
 def sinc(x: Node) -> Node:
     """sin(pi x)/(pi x), 1 at 0."""
-    return sinc_n(x, n=0)
+    return sinc_n(x * PI, n=0)
 
+
+sqrt_of_squares: Op = pointwise(
+    "sqrt_of_squares", doc="The square root of what is a sum of squares: derivative 0 at 0.", numpy=np.sqrt, lower=SQRT,
+    sympy="sqrt", partials=lambda y, x: (select(eq(y, 0.0), 0.0, 0.5 / y),), masks=lambda y, x: (ne(y, 0.0),), cost=4,
+    sample=((0.2, 3.0),),
+)  # fmt: skip
 
 # --- the error function and its relatives ----------------------------------------------------------------------------
 
@@ -169,10 +192,17 @@ def _erfcx_numpy(x: Any, *, n: int) -> Any:
     return np.where(z < 1.5, near, away).astype(x.dtype)
 
 
+def _erfcx_sympy(sp: Any, x: Any, *, n: int) -> Any:
+    derivative = _differentiated(lambda sp, t: sp.exp(t * t) * sp.erfc(t))(sp, x, n=n)
+    return derivative / ((-2) ** n * sp.factorial(n))
+
+
 erfcx_n: Op = pointwise(
-    "erfcx_n", doc="exp(x*x) times the n-fold integral of erfc from x to infinity.", numpy=_erfcx_numpy, lower=_erfcx_expansion,
+    "erfcx_n", doc="exp(x*x) times the n-fold integral of erfc from x to infinity.", numpy=_erfcx_numpy,
+    lower=_erfcx_expansion,
     expand=True, cost=150, partials=lambda y, x, *, n: (erfcx_n(x, n=n + 1) * (-2.0 * (n + 1)),),
-    sympy=lambda sp, x, *, n: _differentiated(lambda sp, t: sp.exp(t * t) * sp.erfc(t))(sp, x, n=n) / ((-2) ** n * sp.factorial(n)),
+    sympy=lambda sp, x, *, n: _differentiated(lambda sp, t: sp.exp(t * t) * sp.erfc(t))(sp, x,
+    n=n) / ((-2) ** n * sp.factorial(n)),
     examples=lambda: [(((3,),), {"n": n}) for n in (0, 1, 2)],
 )  # fmt: skip
 
@@ -194,7 +224,8 @@ def _log_ndtr_expansion(x: Node) -> Node:
 
 
 log_ndtr: Op = pointwise(
-    "log_ndtr", doc="The logarithm of the normal distribution function, accurate in both tails.", numpy=_scipy("log_ndtr"),
+    "log_ndtr", doc="The logarithm of the normal distribution function, accurate in both tails.",
+    numpy=_scipy("log_ndtr"),
     lower=_log_ndtr_expansion, expand=True, cost=200, sympy=lambda sp, x: sp.log(sp.erfc(-x / sp.sqrt(2)) / 2),
     partials=lambda y, x: (math.sqrt(2.0 / PI) / erfcx(x * (-1.0 / ROOT_2)),),
 )  # fmt: skip
@@ -228,11 +259,13 @@ def _erfcinv_expansion(x: Node) -> Node:
 
 
 erfinv: Op = pointwise(
-    "erfinv", doc="The inverse of erf.", numpy=_scipy("erfinv"), lower=_erfinv_expansion, expand=True, sympy="erfinv", cost=300,
+    "erfinv", doc="The inverse of erf.", numpy=_scipy("erfinv"), lower=_erfinv_expansion, expand=True, sympy="erfinv",
+    cost=300,
     partials=lambda y, x: (exp(y * y) * (ROOT_PI / 2),), sample=((-0.9, 0.9),),
 )  # fmt: skip
 erfcinv: Op = pointwise(
-    "erfcinv", doc="The inverse of erfc.", numpy=_scipy("erfcinv"), lower=_erfcinv_expansion, expand=True, sympy="erfcinv", cost=300,
+    "erfcinv", doc="The inverse of erfc.", numpy=_scipy("erfcinv"), lower=_erfcinv_expansion, expand=True,
+    sympy="erfcinv", cost=300,
     partials=lambda y, x: (exp(y * y) * (-ROOT_PI / 2),), sample=((0.1, 1.9),),
 )  # fmt: skip
 
@@ -270,7 +303,7 @@ def _polygamma_expansion(x: Node, *, n: int) -> Node:
     start = select(negative, 1.0 - x, x)
     small: Any = 0.0
     for k in range(shift - 1, -1, -1):
-        term = 1.0 / (start + float(k))
+        term = 1.0 / (start + float(k) if k else start)  # -0.0 keeps its sign
         small = _power(term, n + 1) + small
     y = start + float(shift)
     inverse = 1.0 / y
@@ -309,8 +342,10 @@ def _polygamma_numpy(x: Any, *, n: int) -> Any:
 
 
 polygamma_n: Op = pointwise(
-    "polygamma_n", doc="Derivative n+1 of the logarithm of the gamma function.", numpy=_polygamma_numpy, lower=_polygamma_expansion,
-    expand=True, cost=160, partials=lambda y, x, *, n: (polygamma_n(x, n=n + 1),), sympy=lambda sp, x, *, n: sp.polygamma(n, x),
+    "polygamma_n", doc="Derivative n+1 of the logarithm of the gamma function.", numpy=_polygamma_numpy,
+    lower=_polygamma_expansion,
+    expand=True, cost=160, partials=lambda y, x, *, n: (polygamma_n(x, n=n + 1),),
+    sympy=lambda sp, x, *, n: sp.polygamma(n, x),
     sample=((0.3, 4.0),), examples=lambda: [(((3,),), {"n": n}) for n in (0, 1, 2)],
 )  # fmt: skip
 
@@ -326,7 +361,8 @@ def polygamma(x: Node, *, n: int) -> Node:
 
 
 gammaln: Op = pointwise(
-    "gammaln", doc="The logarithm of the absolute value of the gamma function.", numpy=_scipy("gammaln"), lower=libm("lgamma"),
+    "gammaln", doc="The logarithm of the absolute value of the gamma function.", numpy=_scipy("gammaln"),
+    lower=libm("lgamma"),
     sympy="loggamma", partials=lambda y, x: (digamma(x),), sample=((0.3, 4.0),), cost=60,
 )  # fmt: skip
 gamma: Op = pointwise(
@@ -345,7 +381,9 @@ def betaln(a: Node, b: Node) -> Node:
 # argument of the logarithm are 0 is the argument not taken at all.
 
 
-def _times_log(name: str, doc: str, logarithm: Op, inside: Callable[[Node], Node], scipy: str, sympy: Any, sample: Any) -> Op:
+def _times_log(
+    name: str, doc: str, logarithm: Op, inside: Callable[[Node], Node], scipy: str, sympy: Any, sample: Any
+) -> Op:
     def taken(x: Node, y: Node) -> Node:
         return or_(ne(x, 0.0), ne(inside(y), 0.0))
 
@@ -365,7 +403,13 @@ xlogy: Op = _times_log(
     "xlogy", "x*log(y), 0 where x is 0.", log, lambda y: y, "xlogy", lambda sp, x, y: x * sp.log(y), (0.3, 3.0)
 )
 xlog1py: Op = _times_log(
-    "xlog1py", "x*log(1 + y), 0 where x is 0.", log1p, lambda y: 1.0 + y, "xlog1py", lambda sp, x, y: x * sp.log(1 + y), (-0.7, 3.0)
+    "xlog1py",
+    "x*log(1 + y), 0 where x is 0.",
+    log1p,
+    lambda y: 1.0 + y,
+    "xlog1py",
+    lambda sp, x, y: x * sp.log(1 + y),
+    (-0.7, 3.0),
 )
 
 
@@ -388,8 +432,10 @@ def _rel_entr_partials(z: Node, x: Node, y: Node) -> tuple[Node, Node]:
 
 
 rel_entr: Op = pointwise(
-    "rel_entr", doc="x*log(x/y), 0 where x is 0, inf outside x, y >= 0.", numpy=_scipy("rel_entr"), lower=_rel_entr_expansion,
-    expand=True, sympy=lambda sp, x, y: x * sp.log(x / y), partials=_rel_entr_partials, sample=((0.3, 3.0), (0.3, 3.0)), cost=50,
+    "rel_entr", doc="x*log(x/y), 0 where x is 0, inf outside x, y >= 0.", numpy=_scipy("rel_entr"),
+    lower=_rel_entr_expansion,
+    expand=True, sympy=lambda sp, x, y: x * sp.log(x / y), partials=_rel_entr_partials,
+    sample=((0.3, 3.0), (0.3, 3.0)), cost=50,
 )  # fmt: skip
 
 
@@ -408,6 +454,18 @@ def softplus(x: Node) -> Node:
     return logaddexp(x, 0.0)
 
 
+def _log_cosh_expansion(x: Node) -> Node:
+    size = abs_(x)
+    return size + (log1p(exp(size * -2.0)) - math.log(2.0))
+
+
+log_cosh: Op = pointwise(
+    "log_cosh", doc="log(cosh(x)), without overflow.", lower=_log_cosh_expansion, expand=True, cost=45,
+    numpy=lambda x: np.logaddexp(x, -x) - np.asarray(np.log(2.0), x.dtype), sympy=lambda sp, x: sp.log(sp.cosh(x)),
+    partials=lambda y, x: (tanh(x),),
+)  # fmt: skip
+
+
 def log_expit(x: Node) -> Node:
     """log(sigmoid(x)), without underflow."""
     return -logaddexp(-x, 0.0)
@@ -422,4 +480,3 @@ logit: Op = pointwise(
     "logit", doc="The inverse of the sigmoid.", numpy=_scipy("logit"), lower=_logit_expansion, expand=True, cost=60,
     sympy=lambda sp, p: sp.log(p / (1 - p)), partials=lambda y, p: (1.0 / (p * (1.0 - p)),), sample=((0.1, 0.9),),
 )  # fmt: skip
-

@@ -1,0 +1,120 @@
+"""The trace under way in this thread, and the table of functions that traced values know.
+
+A ``Trace`` knows the values of those parameters that stand for Python numbers. Where Python needs one of them itself
+(an axis, a shape), ``pin`` gives it and notes that the trace holds for that value only.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import numpy as np
+
+from symgrad.errors import SymgradError, TraceError
+from symgrad.frontend.lines import located, where
+from symgrad.ir.graph import map_attribute, topological
+from symgrad.ir.node import CONSTANT, PARAM, Node, TupleType, set_locator
+from symgrad.ir.sizes import current
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+FUNCTIONS: dict[Any, Callable[..., Any]] = {}  # NumPy function or ufunc -> the same for traced values
+
+
+def implements(*numpy_functions: Any) -> Callable[[F], F]:
+    """Declare a function as the meaning of NumPy functions (or of ``(ufunc, method)``) on traced values."""
+
+    def enter(function: F) -> F:
+        for f in numpy_functions:
+            FUNCTIONS[f] = function
+        return function
+
+    return enter
+
+
+def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Apply ``function``; its errors carry the user's line."""
+    try:
+        return function(*args, **kwargs)
+    except SymgradError as e:
+        raise e.at(where()) from None
+
+
+@dataclass(eq=False)
+class Trace:
+    """``known``: the values of parameters that stand for Python numbers; ``pins``: those that Python needed."""
+
+    known: dict[Node, Any] = field(default_factory=dict)
+    pins: dict[Node, Any] = field(default_factory=dict)
+
+    def pin(self, node: Node) -> Any:
+        """The value of ``node``, a Python number or an array; TraceError when it depends on anything not known."""
+        found = _evaluated(node, self.known)
+        if found is None:
+            raise located(TraceError("Python needs the value of a traced number here, which is known only when the compiled code runs"))
+        self.pins.update((n, self.known[n]) for n in topological([node]) if n.op is PARAM)
+        return found.item() if found.ndim == 0 else found
+
+
+def constant_value(node: Node) -> np.ndarray[Any, Any] | None:
+    """The value of a node that depends on constants and sizes only (which are pinned), else None."""
+    return _evaluated(node, {})
+
+
+def _evaluated(node: Node, known: Mapping[Node, Any]) -> np.ndarray[Any, Any] | None:
+    if not _evaluable(node, known):
+        return None
+    values: dict[Node, Any] = {n: np.asarray(v, n.dtype.numpy) for n, v in known.items()}
+    with np.errstate(all="ignore"):
+        for n in topological([node]):
+            if n not in values:
+                attrs = {k: map_attribute(v, current().pin) for k, v in n.attrs}
+                out = n.op.numpy(*(values[a] for a in n.args), **attrs)
+                values[n] = out if isinstance(n.type, TupleType) else np.asarray(out, n.dtype.numpy)
+    return values[node]  # type: ignore[no-any-return]  # filled above
+
+
+def _evaluable(node: Node, known: Mapping[Node, Any]) -> bool:
+    """Whether no parameter outside ``known`` is below ``node``; stops at the first."""
+    if node.op is CONSTANT:
+        return True
+    seen, stack = {node}, [node]
+    while stack:
+        n = stack.pop()
+        if n.op is PARAM and n not in known:
+            return False
+        fresh = [a for a in n.args if a not in seen]
+        seen.update(fresh)
+        stack.extend(fresh)
+    return True
+
+
+_local = threading.local()
+
+
+def tracing() -> bool:
+    """Whether this thread is tracing."""
+    return getattr(_local, "trace", None) is not None
+
+
+def current_trace() -> Trace:
+    """The innermost trace of this thread; outside any, one that knows nothing."""
+    found = getattr(_local, "trace", None)
+    return found if found is not None else Trace()
+
+
+@contextmanager
+def activate(trace: Trace) -> Iterator[Trace]:
+    """Make ``trace`` the current one and let nodes record the user's lines."""
+    before = getattr(_local, "trace", None)
+    locator = set_locator(where)
+    _local.trace = trace
+    try:
+        yield trace
+    finally:
+        _local.trace = before
+        set_locator(locator)

@@ -1,0 +1,251 @@
+"""Graph -> groups of tasks: which values are stored, and which are computed in one loop nest.
+
+Stored are results, reductions, what a nest of its own reads or writes, and values too dear to compute again where
+they are used twice at different times or places. Everything else is recomputed inside the loops that need it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from symgrad.ir.graph import Graph
+from symgrad.ir.node import CONSTANT, PARAM, Node
+from symgrad.ir.op import Fold, Generate, Leaf, Nest, Scalar, View
+from symgrad.ir.types import Dim, Shape, Size
+
+DEAR = 18  # from this cost on a value is stored rather than computed twice: one elementary function
+MOVED = 5  # from this cost on a value is stored rather than computed again for each index of an outer axis
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Compute ``value`` over ``space`` into the memory of ``node``, from ``starts`` on (a part of a concatenation)."""
+
+    node: Node
+    value: Node
+    space: Shape
+    starts: Shape
+
+    @property
+    def fold(self) -> Fold | None:
+        """The reduction this task is, if it is one; ``value`` is then what is reduced."""
+        lower = self.node.op.lower
+        return lower if isinstance(lower, Fold) else None
+
+    @property
+    def alone(self) -> bool:
+        return isinstance(self.node.op.lower, Nest)
+
+
+@dataclass(eq=False)
+class Group:
+    """Tasks that share one loop nest; a task in ``Nest`` form stands alone."""
+
+    space: Shape
+    tasks: list[Task] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """Groups in order, and the nodes that have memory (reshapes of them share it)."""
+
+    groups: tuple[Group, ...]
+    stored: frozenset[Node]
+
+
+def root(n: Node) -> Node:
+    """The node whose memory ``n`` would share: reshapes are free."""
+    while n.op.name == "reshape":
+        n = n.args[0]
+    return n
+
+
+def memory_of(n: Node) -> bool:
+    """Whether a node is in memory by nature: an argument or a literal array."""
+    return n.op is PARAM or (n.op is CONSTANT and bool(n.shape))
+
+
+def swapped_source(n: Node) -> Node | None:
+    """The matrix behind a swap of the last two axes, if ``n`` is one."""
+    if n.op.name != "transpose":
+        return None
+    perm, d = n.attr("perm"), n.ndim
+    return n.args[0] if d >= 2 and perm == (*range(d - 2), d - 1, d - 2) else None
+
+
+def nest_operand(op: Nest, position: int, n: Node) -> Node:
+    """The node that must be in memory for an argument of a nest."""
+    source = swapped_source(n) if position in op.transposable else None
+    return root(n if source is None else source)
+
+
+def schedule(graph: Graph) -> Schedule:
+    """Decide storage, then group tasks greedily into nests."""
+    nodes = graph.nodes()
+    stored = _stored(graph, nodes)
+    tasks = [t for n in nodes if n in stored for t in _tasks(n)]
+    return Schedule(tuple(_grouped(tasks, stored)), frozenset(stored))
+
+
+def _tasks(n: Node) -> list[Task]:
+    if n.op.name == "concatenate":
+        return _parts(n)
+    return [Task(n, n.args[0] if isinstance(n.op.lower, Fold) else n, _space(n), (0,) * n.ndim)]
+
+
+def _parts(n: Node) -> list[Task]:
+    out, start, axis = [], 0, n.attr("axis")  # type: tuple[list[Task], Size, int]
+    for a in n.args:
+        out.append(Task(n, a, a.shape, tuple(start if k == axis else 0 for k in range(n.ndim))))
+        start = start + a.shape[axis]
+    return out
+
+
+def _space(n: Node) -> Shape:
+    shape: Shape = n.args[0].shape if isinstance(n.op.lower, Fold) else n.shape
+    return shape
+
+
+def _costs(nodes: list[Node]) -> dict[Node, int]:
+    """Roughly the work to compute one element of a node from memory."""
+    cost: dict[Node, int] = {}
+    for n in nodes:
+        match n.op.lower:
+            case Leaf() | Fold() | Nest() | Generate():
+                cost[n] = 1
+            case Scalar(cost=own):
+                cost[n] = min(own + sum(cost[a] for a in n.args if a.op is not CONSTANT), 1 << 20)
+            case View():
+                cost[n] = max(cost[a] for a in n.args) + (0 if n.op.name in ("broadcast", "transpose") else 1)
+            case _:
+                raise AssertionError(f"{n.op.name} should have been expanded")
+    return cost
+
+
+def _stored(graph: Graph, nodes: list[Node]) -> set[Node]:
+    stored = {root(r) for r in graph.results if not memory_of(root(r))}
+    for n in nodes:
+        match n.op.lower:
+            case Fold():
+                stored.add(n)
+            case Nest():
+                stored.add(n)
+                stored.update(m for k, a in enumerate(n.args) if not memory_of(m := nest_operand(n.op.lower, k, a)))
+            case _:
+                pass
+    cost, stage = _costs(nodes), _stages(nodes)
+    places: dict[Node, set[tuple[object, ...]]] = {n: set() for n in nodes}
+    far: set[Node] = set()
+    for n in reversed(nodes):
+        if n not in stored and _worth_storing(n, places[n], n in far, cost[n]):
+            stored.add(root(n))
+        here = {(_space(n), stage[n] - isinstance(n.op.lower, Fold | Nest), None)} if n in stored else places[n]
+        for a in n.args:
+            moved = n.op.name in ("slice", "place", "concatenate", "gather")
+            places[a].update((s, t, n.serial if moved else v) for s, t, v in here)
+            if _repeats(n) and a is n.args[0]:
+                far.add(a)
+    return stored
+
+
+def _stages(nodes: list[Node]) -> dict[Node, int]:
+    """How many reductions or nests of their own lie below a node: what must have finished before."""
+    stage: dict[Node, int] = {}
+    for n in nodes:
+        below = max((stage[a] for a in n.args), default=0)
+        stage[n] = below + 1 if isinstance(n.op.lower, Fold | Nest) else below
+    return stage
+
+
+def _repeats(n: Node) -> bool:
+    """Whether a view reads the same element again and again from an outer loop, or in an unforeseeable order."""
+    if n.op.name == "gather":
+        return True
+    if n.op.name == "reshape":
+        return False
+    if n.op.name != "broadcast":
+        return False
+    axes = n.attr("axes")
+    return any(k not in axes and n.shape[k] != 1 for k in range(max(axes, default=0)))
+
+
+def _worth_storing(n: Node, places: set[tuple[object, ...]], far: bool, cost: int) -> bool:
+    if memory_of(root(n)) or isinstance(n.op.lower, Leaf | Generate):
+        return False
+    if n.op.name == "concatenate":
+        return True
+    if n.ndim == 0:
+        return len(places) > 1 and cost > 4 * DEAR
+    if far and cost >= MOVED:
+        return True
+    return len(places) > 1 and cost >= DEAR
+
+
+# --- grouping --------------------------------------------------------------------------------------------------------
+
+
+def reads(task: Task, stored: frozenset[Node] | set[Node]) -> list[tuple[Node, bool]]:
+    """Stored nodes that a task reads, each with whether it is only read at the index at hand."""
+    out: dict[Node, bool] = {}
+    seen: set[tuple[Node, bool]] = set()
+    lower = task.node.op.lower
+    if isinstance(lower, Nest):
+        return [(m, False) for k, a in enumerate(task.node.args) if (m := nest_operand(lower, k, a)) in stored]
+    own = task.value is task.node
+    todo = [(a, not isinstance(lower, View)) for a in task.node.args] if own else [(task.value, task.fold is not None)]
+    while todo:
+        a, same = todo.pop()
+        if (a, same) in seen:
+            continue
+        seen.add((a, same))
+        base = root(a)
+        if base in stored:
+            out[base] = out.get(base, True) and same and base is a
+            continue
+        todo.extend((b, same and not isinstance(a.op.lower, View)) for b in a.args)
+    return list(out.items())
+
+
+def _grouped(tasks: list[Task], stored: set[Node]) -> list[Group]:
+    groups: list[Group] = []
+    at: dict[Node, int] = {}
+    for t in tasks:
+        alone, first = t.alone, 0
+        for d, same in reads(t, stored):
+            waits = alone or not same or isinstance(d.op.lower, Fold | Nest) or d.op.name == "concatenate"
+            first = max(first, at[d] + 1 if waits else at[d])
+        k = next((k for k in range(first, len(groups)) if not alone and _fits(groups[k], t)), None)
+        if k is None:
+            k = len(groups)
+            groups.append(Group(t.space))
+        groups[k].tasks.append(t)
+        groups[k].space = _joined(groups[k].space, t.space)
+        at[t.node] = max(k, at.get(t.node, 0))
+    return groups
+
+
+def _fits(group: Group, task: Task) -> bool:
+    if group.tasks[0].alone or len(group.space) != len(task.space):
+        return False
+    if group.space == task.space:
+        return True
+    whole = all(t.node.ndim == 0 for t in [*group.tasks, task] if t.fold is not None)
+    return whole and all(_close(a, b) for a, b in zip(group.space, task.space, strict=True))
+
+
+def _close(a: Size, b: Size) -> bool:
+    """Whether two extents differ by a small constant, so that one loop with peeled ends serves both."""
+    difference = a - b
+    if not isinstance(difference, int):
+        return False
+    return difference == 0 or (abs(difference) <= 2 and (isinstance(a, Dim) or a >= 8))
+
+
+def _joined(a: Shape, b: Shape) -> Shape:
+    """The larger of close extents."""
+    return tuple(y if _less(x, y) else x for x, y in zip(a, b, strict=True))
+
+
+def _less(a: Size, b: Size) -> bool:
+    difference = b - a
+    return isinstance(difference, int) and difference > 0
