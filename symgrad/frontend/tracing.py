@@ -17,7 +17,7 @@ import numpy as np
 from symgrad.errors import SymgradError, TraceError
 from symgrad.frontend.lines import located, where
 from symgrad.ir.graph import map_attribute, topological
-from symgrad.ir.node import CONSTANT, PARAM, Node, TupleType, set_locator
+from symgrad.ir.node import CONSTANT, PARAM, SIZE, Node, TupleType, set_locator
 from symgrad.ir.sizes import current
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -60,13 +60,13 @@ class Trace:
         return found.item() if found.ndim == 0 else found
 
 
-def constant_value(node: Node) -> np.ndarray[Any, Any] | None:
-    """The value of a node that depends on constants and sizes only (which are pinned), else None."""
-    return _evaluated(node, {})
+def constant_value(node: Node, *, pin_sizes: bool = True) -> np.ndarray[Any, Any] | None:
+    """The value of a node that depends on constants only, else None; on sizes as well if these may be pinned."""
+    return _evaluated(node, {}, pin_sizes)
 
 
-def _evaluated(node: Node, known: Mapping[Node, Any]) -> np.ndarray[Any, Any] | None:
-    if not _evaluable(node, known):
+def _evaluated(node: Node, known: Mapping[Node, Any], pin_sizes: bool = True) -> np.ndarray[Any, Any] | None:
+    if not _evaluable(node, known, pin_sizes):
         return None
     values: dict[Node, Any] = {n: np.asarray(v, n.dtype.numpy) for n, v in known.items()}
     with np.errstate(all="ignore"):
@@ -78,14 +78,16 @@ def _evaluated(node: Node, known: Mapping[Node, Any]) -> np.ndarray[Any, Any] | 
     return values[node]  # type: ignore[no-any-return]  # filled above
 
 
-def _evaluable(node: Node, known: Mapping[Node, Any]) -> bool:
-    """Whether no parameter outside ``known`` is below ``node``; stops at the first."""
+def _evaluable(node: Node, known: Mapping[Node, Any], pin_sizes: bool) -> bool:
+    """Whether no parameter outside ``known`` (and no symbolic size) is below ``node``; stops at the first."""
     if node.op is CONSTANT:
         return True
     seen, stack = {node}, [node]
     while stack:
         n = stack.pop()
         if n.op is PARAM and n not in known:
+            return False
+        if not pin_sizes and (n.op is SIZE or not isinstance(n.type, TupleType) and not all(isinstance(s, int) for s in n.shape)):
             return False
         fresh = [a for a in n.args if a not in seen]
         seen.update(fresh)

@@ -13,7 +13,8 @@ def expand(graph: Graph) -> Graph:
 
     def emit(n: Node) -> Node:
         if n.op is GET and isinstance(n.args[0].type, TupleType):
-            return n.args[0].args[n.attr("index")]
+            primal: Node = n.args[0].args[n.attr("index")]
+            return primal
         if n.op.name == "stop_gradient":
             return n.args[0]
         if not isinstance(n.op.lower, Expand):

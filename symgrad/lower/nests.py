@@ -142,7 +142,8 @@ class NestWriter:
         asked = self.bounds.get(k)
         if asked is None or not (asked.lows or asked.highs):
             return [(const_index(0), stop, asked is None)]
-        low = functools.reduce(lambda a, b: Apply(MAX, (a, b)), map(extent, asked.lows), const_index(0))
+        zero: Expr = const_index(0)
+        low = functools.reduce(lambda a, b: Apply(MAX, (a, b)), map(extent, asked.lows), zero)
         high = functools.reduce(lambda a, b: Apply(MIN, (a, b)), map(extent, asked.highs), stop)
         first, last = self.fresh("first", i64), self.fresh("last", i64)
         statements = self.scopes[-1].statements
@@ -189,7 +190,7 @@ class NestWriter:
         for t in self.group.tasks:
             if t.fold is not None and t not in self.accumulators:
                 fill = functools.partial(self.place(t).store, _start(t))
-                out.extend(loop_over(t.node.shape, lambda ix, fill=fill: (fill(*ix),), self.fresh))
+                out.extend(loop_over(t.node.shape, functools.partial(_one_store, fill), self.fresh))
         return tuple(out)
 
     # --- values ---
@@ -317,7 +318,7 @@ class NestWriter:
 
     def _all(self, when: Sequence[InRange | Expr]) -> Expr | None:
         """The conjunction of conditions; None when all are known to hold here."""
-        parts = [p for w in when for p in (self._open(w) if isinstance(w, InRange) else [w])]
+        parts: list[Expr] = [p for w in when for p in (self._open(w) if isinstance(w, InRange) else [w])]
         return self.bind(functools.reduce(lambda a, b: Apply(AND, (a, b)), parts)) if parts else None
 
     def _open(self, w: InRange) -> list[Expr]:
@@ -334,7 +335,13 @@ class NestWriter:
             if above:
                 self.bounds.setdefault(k, Bounds()).highs[high - shift] = None
             return []
-        return [Apply(LE, (w.low, w.value))] * below + [Apply(LT, (w.value, w.high))] * above
+        lower: list[Expr] = [Apply(LE, (w.low, w.value))] if below else []
+        upper: list[Expr] = [Apply(LT, (w.value, w.high))] if above else []
+        return lower + upper
+
+
+def _one_store(store: Callable[..., Stmt], index: Index) -> Block:
+    return (store(*index),)
 
 
 def _guarded(index: Index, condition: Expr | None) -> Index:

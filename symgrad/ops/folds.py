@@ -18,7 +18,7 @@ from symgrad.ir.op import REGISTRY, Expand, Fold, Generate, Index, Nest, NestBui
 from symgrad.ir.types import DType, Shape, Size, TensorType, boolean, dtype_of, i64, product
 from symgrad.ops import pointwise as p
 from symgrad.ops.kinds import broadcast_to, number
-from symgrad.ops.views import broadcast, concatenate, place, reshape, slice_, to_front, transpose
+from symgrad.ops.views import batched, broadcast, concatenate, place, reshape, slice_, to_front, transpose
 
 Axes = tuple[int, ...]
 
@@ -287,11 +287,7 @@ def _cumsum_build(b: NestBuilder, out: Place, x: Place, *, axis: int, reverse: b
 
 def along_axis_batch(op: Any) -> Any:
     def batch(size: Size, args: Any, dims: Any, *, axis: int, **attrs: Any) -> tuple[Node, int]:
-        fronts = [
-            broadcast(a, shape=(size, *a.shape), axes=tuple(range(1, a.ndim + 1))) if d is None
-            else transpose(a, perm=(d, *(k for k in range(a.ndim) if k != d)))
-            for a, d in zip(args, dims, strict=True)
-        ]  # fmt: skip
+        fronts = (batched(size, a, d) for a, d in zip(args, dims, strict=True))
         return op()(*fronts, axis=axis + 1, **attrs), 0
 
     return batch
@@ -532,7 +528,7 @@ argsort: Op = register(
         numpy=lambda x: np.argsort(x, axis=-1, kind="stable"),
         lower=Nest(_argsort_build),
         constant=True,
-        batch=lambda size, args, dims: (argsort(transpose(args[0], perm=(dims[0], *(k for k in range(args[0].ndim) if k != dims[0])))), 0),
+        batch=lambda size, args, dims: (argsort(to_front(args[0], dims[0])), 0),
         examples=lambda: [(((7,),), {}), (((2, 5),), {})],
     )
 )

@@ -16,7 +16,7 @@ from symgrad.ir.types import Shape, Size, TensorType, boolean, i64, product
 from symgrad.ops import pointwise as p
 from symgrad.ops.folds import iota, kept
 from symgrad.ops.kinds import number, zeros
-from symgrad.ops.views import broadcast, reshape, to_front
+from symgrad.ops.views import batched, broadcast, reshape, to_front, transpose
 
 Axes = tuple[int, ...]
 
@@ -51,7 +51,7 @@ checked_index: Op = register(
         numpy=_checked_numpy,
         lower=Nest(_checked_build),
         constant=True,
-        batch=lambda size, args, dims, **attrs: (checked_index(args[0], size=attrs["size"]), dims[0]),
+        batch=lambda size, args, dims, /, **attrs: (checked_index(args[0], size=attrs["size"]), dims[0]),
         examples=lambda: [((np.array([0, -1, 2]),), {"size": 3})],
     )
 )
@@ -93,10 +93,7 @@ def _gather_vjp(ct: Node, y: Node, x: Node, *indices: Node, axes: Axes) -> tuple
 
 def batch_indices(size: Size, indices: Any, dims: Any) -> list[Node]:
     """Batched index arrays with the batch in front, led by the batch's own index."""
-    fronts = [
-        to_front(i, d) if d is not None else broadcast(i, shape=(size, *i.shape), axes=tuple(range(1, i.ndim + 1)))
-        for i, d in zip(indices, dims, strict=True)
-    ]
+    fronts = [batched(size, i, d) for i, d in zip(indices, dims, strict=True)]
     return [broadcast(iota(size=size), shape=fronts[0].shape, axes=(0,)), *fronts]
 
 
@@ -164,8 +161,11 @@ def _scatter_add_numpy(v: Any, *indices: Any, shape: Any, axes: Axes) -> Any:
 def _scatter_add_batch(size: Size, args: Any, dims: Any, *, shape: Shape, axes: Axes) -> tuple[Node, int]:
     (v, *indices), (dv, *di) = args, dims
     up = tuple(a + 1 for a in axes)
-    front = to_front(v, dv) if dv is not None else broadcast(v, shape=(size, *v.shape), axes=tuple(range(1, v.ndim + 1)))
-    return scatter_add(front, *batch_indices(size, indices, di), shape=(size, *shape), axes=(0, *up)), 0
+    if all(d is None for d in di):
+        lead, front = indices[0].ndim, to_front(v, dv)
+        beside = transpose(front, perm=(*range(1, lead + 1), 0, *range(lead + 1, front.ndim)))
+        return scatter_add(beside, *indices, shape=(size, *shape), axes=up), 0
+    return scatter_add(batched(size, v, dv), *batch_indices(size, indices, di), shape=(size, *shape), axes=(0, *up)), 0
 
 
 scatter_add: Op = register(
@@ -229,10 +229,7 @@ def _scatter_set_jvp(ts: Any, y: Node, x: Node, v: Node, *indices: Node, axes: A
 
 def _scatter_set_batch(size: Size, args: Any, dims: Any, *, axes: Axes) -> tuple[Node, int]:
     (x, v, *indices), (dx, dv, *di) = args, dims
-    fx, fv = (
-        to_front(a, d) if d is not None else broadcast(a, shape=(size, *a.shape), axes=tuple(range(1, a.ndim + 1)))
-        for a, d in ((x, dx), (v, dv))
-    )
+    fx, fv = batched(size, x, dx), batched(size, v, dv)
     return scatter_set(fx, fv, *batch_indices(size, indices, di), axes=(0, *(a + 1 for a in axes))), 0
 
 

@@ -197,6 +197,7 @@ select: Op = register(
         jvp=_select_jvp,
         masks=lambda y, p, a, b: (None, p, not_(p)),
         prepare=_select_prepare,
+        examples=lambda: [((np.array([True, False, True]), (3,), (3,)), {})],
     )
 )
 

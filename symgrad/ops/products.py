@@ -13,7 +13,7 @@ from symgrad.ir.op import Index, Nest, NestBuilder, Op, Place, register
 from symgrad.ir.sizes import same_shape, shown
 from symgrad.ir.types import Size, TensorType, i32, i64
 from symgrad.ops.folds import sum_
-from symgrad.ops.views import broadcast, to_front, transpose
+from symgrad.ops.views import batched, broadcast, reshape, to_front, transpose
 
 
 def matrix_transpose(x: Node) -> Node:
@@ -125,11 +125,15 @@ def _dot_jvp(tangents: tuple[Node | None, ...], y: Node, a: Node, b: Node) -> No
 
 
 def _dot_batch(size: Size, args: Any, dims: Any) -> tuple[Node, int]:
-    fronts = [
-        to_front(a, d) if d is not None else broadcast(a, shape=(size, *a.shape), axes=tuple(range(1, a.ndim + 1)))
-        for a, d in zip(args, dims, strict=True)
-    ]
-    return dot(*fronts), 0
+    (a, b), (da, db) = args, dims
+    if db is None and b.ndim == 2:  # the rows of all of a's matrices below each other
+        m, k = to_front(a, da).shape[1:]
+        rows = dot(reshape(to_front(a, da), shape=(size * m, k)), b)
+        return reshape(rows, shape=(size, m, b.shape[-1])), 0
+    if da is None and a.ndim == 2 and to_front(b, db).shape[2] == 1:  # the vectors side by side
+        columns = dot(a, matrix_transpose(reshape(to_front(b, db), shape=(size, a.shape[-1]))))
+        return reshape(columns, shape=(*columns.shape, 1)), 1
+    return dot(batched(size, a, da), batched(size, b, db)), 0
 
 
 def _dot_carry(mask: Node, y: Node, a: Node, b: Node) -> tuple[Node, Node]:

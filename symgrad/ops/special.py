@@ -26,6 +26,7 @@ from symgrad.ops.pointwise import (
     cos,
     eq,
     exp,
+    ipow,
     le,
     log,
     log1p,
@@ -146,6 +147,21 @@ sqrt_of_squares: Op = pointwise(
     "sqrt_of_squares", doc="The square root of what is a sum of squares: derivative 0 at 0.", numpy=np.sqrt, lower=SQRT,
     sympy="sqrt", partials=lambda y, x: (select(eq(y, 0.0), 0.0, 0.5 / y),), masks=lambda y, x: (ne(y, 0.0),), cost=4,
     sample=((0.2, 3.0),),
+)  # fmt: skip
+
+
+def _half_power_expansion(x: Node, *, n: int) -> Node:
+    whole = ipow(x, n=(abs(n) - 1) // 2)
+    out = sqrt(x) if abs(n) == 1 else whole * sqrt(x)
+    return out if n > 0 else 1.0 / out
+
+
+half_power: Op = pointwise(
+    "half_power", doc="x**(n/2) for odd n; x*sqrt(x) has derivative 0 at 0.", lower=_half_power_expansion,
+    expand=True, cost=8,
+    numpy=lambda x, *, n: np.power(x, np.asarray(n / 2, x.dtype)), sympy=lambda sp, x, *, n: x ** sp.Rational(n, 2),
+    partials=lambda y, x, *, n: (half_power(x, n=n - 2) * (n / 2),), sample=((0.2, 3.0),),
+    examples=lambda: [(((3,),), {"n": n}) for n in (-1, 1, 3, 5)],
 )  # fmt: skip
 
 # --- the error function and its relatives ----------------------------------------------------------------------------

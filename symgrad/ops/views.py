@@ -131,6 +131,13 @@ def to_front(x: Node, axis: int | None) -> Node:
     return x if axis == 0 else transpose(x, perm=(axis, *(k for k in range(x.ndim) if k != axis)))
 
 
+def batched(size: Size, x: Node, axis: int | None) -> Node:
+    """``x`` with its batch axis in front, repeated along a new one when it has none."""
+    if axis is not None:
+        return to_front(x, axis)
+    return broadcast(x, shape=(size, *x.shape), axes=tuple(range(1, x.ndim + 1)))
+
+
 reshape: Op = view(
     "reshape",
     doc="The elements of x in row-major order, in another shape.",
@@ -302,11 +309,7 @@ def _concat_vjp(ct: Node, y: Node, *xs: Node, axis: int) -> tuple[Node, ...]:
 
 
 def _concat_batch(size: Size, args: Any, dims: Any, *, axis: int) -> tuple[Node, int]:
-    fronts = [
-        broadcast(x, shape=(size, *x.shape), axes=tuple(range(1, x.ndim + 1))) if d is None else to_front(x, d)
-        for x, d in zip(args, dims, strict=True)
-    ]
-    return concatenate(*fronts, axis=axis + 1), 0
+    return concatenate(*(batched(size, x, d) for x, d in zip(args, dims, strict=True)), axis=axis + 1), 0
 
 
 concatenate: Op = view(

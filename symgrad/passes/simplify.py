@@ -1,8 +1,8 @@
 """Graph -> an equal Graph with less work: constants folded, views composed, scalar work done once.
 
 Bottom-up over interned nodes, so that dead code disappears. Every value stays what IEEE arithmetic gives, the sign of
-zero, inf and nan included; only the rounding of sums changes where a sum of repeated values becomes a product or two
-sums become one. What is left is in normal form: a second run changes nothing.
+zero, inf and nan included. Only sums may change in rounding and in the sign of zero, where a sum of repeated values
+becomes a product or two sums become one. What is left is in normal form: a second run changes nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.ir.graph import Graph, rewrite
-from symgrad.ir.node import CONSTANT, Node, TupleType, constant, literal, make, size_node, splat
+from symgrad.ir.node import CONSTANT, Node, constant, literal, make, size_node, splat
 from symgrad.ir.op import Expand, Scalar
 from symgrad.ir.types import Shape, product
 from symgrad.ops.folds import kept, sum_
@@ -53,6 +53,8 @@ def _step(n: Node) -> Node | None:
 
 def _inner_graphs(n: Node) -> Node | None:
     """A region primitive with simplified bodies."""
+    if not n.attrs:
+        return None
     attrs = dict(n.attrs)
     for k, v in n.attrs:
         if isinstance(v, Graph):
@@ -63,7 +65,8 @@ def _inner_graphs(n: Node) -> Node | None:
 
 def is_pointwise(n: Node) -> bool:
     """Whether each element of ``n`` is a function of the same element of its operands."""
-    return bool(n.args) and (isinstance(n.op.lower, Scalar) or (isinstance(n.op.lower, Expand) and n.op.partials is not None))
+    expands = isinstance(n.op.lower, Expand) and n.op.partials is not None
+    return bool(n.args) and (expands or isinstance(n.op.lower, Scalar))
 
 
 # --- constants -------------------------------------------------------------------------------------------------------

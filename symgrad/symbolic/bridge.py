@@ -21,6 +21,7 @@ from symgrad.ir.op import Leaf, Op
 from symgrad.ir.types import Dim, DType, TensorType, boolean, product
 from symgrad.symbolic.elements import elementwise, evaluate_elements
 from symgrad.symbolic.numbers import exact
+from symgrad.symbolic.rebuild import from_sympy
 
 EXPANDED = 250  # nodes of a tree up to which nothing is shared
 PIECE = 100  # nodes of one expression beyond which it is cut even where it is used once
@@ -192,47 +193,10 @@ def _select(types: Sequence[TensorType], attrs: dict[str, Any]) -> Callable[...,
     return lambda p, a, b: sp.Piecewise((a, p), (b, True))
 
 
-def _compare(relation: Any, at_infinity: Callable[[Any, Any], bool]) -> Callable[..., Any]:
-    """A comparison of numbers; one of a finite value with an infinity is decided here."""
-
-    def compare(x: Any, y: Any) -> Any:
-        infinite = [v in (sp.oo, -sp.oo) for v in (x, y)]
-        if any(infinite) and (all(infinite) or _finite(y if infinite[0] else x)):
-            return _truth(at_infinity(*(v if i else sp.Integer(0) for v, i in zip((x, y), infinite, strict=True))))
-        return relation(x, y)
-
-    def choose(types: Sequence[TensorType], attrs: dict[str, Any]) -> Callable[..., Any]:
-        if types[0].dtype == boolean:
-            return BOOLEAN["eq"] if relation is sp.Eq else BOOLEAN["ne"]
-        return compare
-
-    return choose
-
-
-def _finite(e: Any) -> bool:
-    """Whether a real expression is finite for all arguments: sympy's answer, or built of functions that always are."""
-    if e.is_finite:
-        return True
-    if isinstance(e, sp.log):
-        inside = e.args[0]
-        return bool(inside.is_positive) and _finite(inside)
-    if isinstance(e, (sp.Add, sp.Mul, sp.Max, sp.Min, sp.Abs, sp.exp, sp.sin, sp.cos, sp.tanh, sp.sinh, sp.cosh)):
-        return all(_finite(a) for a in e.args)
-    if isinstance(e, sp.Pow):
-        base, power = e.args
-        return bool(power.is_number and power.is_finite) and _finite(base) and bool(power.is_positive or base.is_nonzero)
-    return False
-
-
 BOOLEAN: dict[str, Callable[..., Any]] = {
     "add": sp.Or, "or": sp.Or, "maximum": sp.Or, "mul": sp.And, "and": sp.And, "minimum": sp.And, "not": sp.Not,
     "eq": lambda x, y: sp.Not(sp.Xor(x, y)), "ne": sp.Xor, "stop_gradient": lambda x: x,
 }  # fmt: skip
-SPECIAL: dict[str, Callable[..., Callable[..., Any]]] = {
-    "cast": _cast,
-    "select": _select,
-    "lt": _compare(sp.Lt, lambda x, y: x < y),
-    "le": _compare(sp.Le, lambda x, y: x <= y),
-    "eq": _compare(sp.Eq, lambda x, y: x == y),
-    "ne": _compare(sp.Ne, lambda x, y: x != y),
-}
+SPECIAL: dict[str, Callable[..., Callable[..., Any]]] = {"cast": _cast, "select": _select}
+
+__all__ = ["Translation", "form", "from_sympy", "symbol", "to_sympy", "translate"]

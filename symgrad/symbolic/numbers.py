@@ -24,12 +24,13 @@ def exact(value: Any) -> Any:
         return sp.oo if value > 0 else -sp.oo
     if value.is_integer() and abs(value) < 2**53:
         return sp.Integer(int(value))
-    if len(repr(value).split("e")[0].strip("-0").replace(".", "")) <= SHORT:
+    digits = len(repr(value).split("e")[0].replace(".", "").strip("-0"))
+    if digits <= SHORT:
         return sp.Rational(repr(value))
     small = Fraction(value).limit_denominator(1000)
     if float(small) == value:
         return sp.Rational(small.numerator, small.denominator)
-    return _named(value) or sp.Float(value, 17)
+    return _named(value) or sp.Float(value, max(digits, 16))
 
 
 def _named(value: float) -> Any:

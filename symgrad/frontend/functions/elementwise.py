@@ -16,7 +16,7 @@ from symgrad.errors import DTypeError, ShapeError, UnsupportedError
 from symgrad.frontend.functions.support import (
     Function, Value, as_bool, as_float, given, implements_numpy, node_of, same_dtype, spelled, static, wide,
 )  # fmt: skip
-from symgrad.frontend.tracer import Tracer, float_operands, lift_masked, operands, value, wrap
+from symgrad.frontend.tracer import FUNCTIONS, Tracer, float_operands, lift_masked, operands, value, wrap
 from symgrad.ir.node import Node
 from symgrad.ir.types import boolean, dtype_of, f64, i8, i64
 from symgrad.ops import pointwise as p
@@ -104,13 +104,6 @@ BINARY: dict[Any, Compute] = {
 }  # fmt: skip
 
 
-def _register() -> None:
-    for ufunc, op in UNARY.items():
-        elementwise(ufunc)(unary(op))
-    for ufunc, op in BINARY.items():
-        elementwise(ufunc)(op)
-
-
 # --- what the table refers to ----------------------------------------------------------------------------------------
 
 
@@ -132,6 +125,38 @@ def integral(*nodes: Node) -> tuple[Node, ...]:
     return tuple(p.as_dtype(n, i8) if n.dtype == boolean else n for n in spread(*nodes))
 
 
+def if_float(op: Compute) -> Compute:
+    """``op`` of floats; integers and bools stay as they are."""
+
+    def compute(x: Value) -> Node:
+        n = value(x)
+        return op(n) if n.dtype.is_float else n
+
+    return compute
+
+
+def float_test(test: Compute, otherwise: bool) -> Compute:
+    """A test of floats that has one answer for all integers."""
+
+    def compute(x: Value) -> Node:
+        n = value(x)
+        return test(n) if n.dtype.is_float else broadcast_to(number(otherwise, boolean), n.shape)
+
+    return compute
+
+
+UNARY_NUMBERS: dict[Any, Compute] = {
+    np.floor: if_float(p.floor), np.ceil: if_float(p.ceil), np.trunc: if_float(p.trunc), np.fix: if_float(p.trunc),
+    np.positive: value, np.conjugate: value, np.real: value, np.sign: lambda x: p.sign(value(x)),
+    np.isnan: float_test(is_nan, False), np.isinf: float_test(lambda x: p.eq(p.abs_(x), math.inf), False),
+    np.isfinite: float_test(lambda x: p.lt(p.abs_(x), math.inf), True), np.logical_not: lambda x: p.not_(as_bool(value(x))),
+}  # fmt: skip
+
+for _ufunc, _op in UNARY.items():
+    elementwise(_ufunc)(unary(_op))
+for _ufunc, _op in (BINARY | UNARY_NUMBERS).items():
+    elementwise(_ufunc)(_op)
+
 # --- arithmetic ------------------------------------------------------------------------------------------------------
 
 
@@ -151,11 +176,6 @@ def negative(x: Value) -> Node:
     return -n
 
 
-@elementwise(np.positive, np.conjugate, np.real)
-def positive(x: Value) -> Node:
-    return value(x)
-
-
 @elementwise(np.imag)
 def imag(x: Value) -> Node:
     n = value(x)
@@ -168,26 +188,10 @@ def absolute(x: Value) -> Node:
     return n if n.dtype == boolean else p.abs_(n)
 
 
-@elementwise(np.sign)
-def sign(x: Value) -> Node:
-    return p.sign(value(x))
-
-
-def _rounding(op: Compute) -> Compute:
-    def compute(x: Value) -> Node:
-        n = value(x)
-        return op(n) if n.dtype.is_float else n
-
-    return compute
-
-
-def _signed_square(n: Node) -> Node:
-    return p.and_(n, n) if n.dtype == boolean else n * n
-
-
 @elementwise(np.square)
 def square(x: Value) -> Node:
-    return _signed_square(value(x))
+    n = value(x)
+    return n if n.dtype == boolean else n * n
 
 
 @elementwise(np.reciprocal)
@@ -223,7 +227,7 @@ def fmod(x: Value, y: Value) -> Node:
 
 @implements_numpy(np.divmod)
 def divmod_(x: Value, y: Value) -> tuple[Any, Any]:
-    return FUNCTION[np.floor_divide](x, y), FUNCTION[np.remainder](x, y)
+    return FUNCTIONS[np.floor_divide](x, y), FUNCTIONS[np.remainder](x, y)
 
 
 @implements_numpy(np.modf)
@@ -259,9 +263,9 @@ def negative_power(x: Value, n: Node, exponent: int) -> Node:
 
 def integer_power(x: Node, y: Node) -> Node:
     """Repeated squaring over the bits of the exponents."""
-    out, y, bits = number(1, x.dtype), p.as_dtype(y, i64), 8 * x.dtype.bytes - 1
-    for k in range(min(bits, 62)):
-        taken = p.ne(p.and_(y, number(1 << k, i64)) if not y.shape else p.and_(*spread(y, number(1 << k, i64))), 0)
+    out, y = number(1, x.dtype), p.as_dtype(y, i64)
+    for k in range(62):
+        taken = p.ne(p.and_(y, 1 << k), 0)
         out = p.select(taken, out * x, out)
         x = x * x
     return out
@@ -270,18 +274,13 @@ def integer_power(x: Node, y: Node) -> Node:
 @elementwise(np.float_power)
 def float_power(x: Value, y: Value) -> Node:
     n = static(y)
-    return node_of(FUNCTION[np.power](wrap(node_of(x, f64)), float(n) if isinstance(n, int | float) else wrap(node_of(y, f64))))
+    return node_of(FUNCTIONS[np.power](wrap(node_of(x, f64)), float(n) if isinstance(n, int | float) else wrap(node_of(y, f64))))
 
 
 @elementwise(np.invert)
 def invert(x: Value) -> Node:
     n = value(x)
     return p.not_(n) if n.dtype == boolean else -n - 1
-
-
-@elementwise(np.logical_not)
-def logical_not(x: Value) -> Node:
-    return p.not_(as_bool(value(x)))
 
 
 def _shift(x: Value, by: Value, left: bool) -> Node:
@@ -304,14 +303,6 @@ def right_shift(x: Value, by: Value) -> Node:
 
 
 # --- tests of floats -------------------------------------------------------------------------------------------------
-
-
-def _float_test(test: Compute, otherwise: bool) -> Compute:
-    def compute(x: Value) -> Node:
-        n = value(x)
-        return test(n) if n.dtype.is_float else broadcast_to(number(otherwise, boolean), n.shape)
-
-    return compute
 
 
 @elementwise(np.signbit)

@@ -1,0 +1,142 @@
+"""What rewritten functions ask: calls go to traced versions, outer values become inputs or guards.
+
+Outside a trace every hook is transparent.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from symgrad.errors import UnsupportedError
+from symgrad.frontend.capture import Reach, cell_reach, global_reach, recorder
+from symgrad.frontend.functions import replacement
+from symgrad.frontend.lines import located
+from symgrad.frontend.pyast import bound, rewrite
+from symgrad.frontend.source import CodeCache
+from symgrad.frontend.tracer import Tracer, is_traced, value, wrap
+from symgrad.frontend.tracing import tracing
+
+_HERE = os.path.dirname(os.path.abspath(__file__))
+_PACKAGE = os.path.dirname(_HERE) + os.sep
+_STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+_LIBRARIES = ("numpy", "scipy", "sympy", "mpmath", "symgrad")
+_OWN_MODULES = frozenset({*_LIBRARIES, *sys.stdlib_module_names})
+
+
+class FunctionHooks:
+    """The hooks of one function: it knows where the function's outer names live."""
+
+    def __init__(self, fun: types.FunctionType) -> None:
+        self.namespace = fun.__globals__
+        self.cells = dict(zip(fun.__code__.co_freevars, fun.__closure__ or (), strict=True))
+
+    def callee(self, function: Any, /) -> Callable[..., Any]:
+        return prepared(function) if tracing() else function  # type: ignore[no-any-return]  # any callable
+
+    def outer(self, name: str, value: Any, /) -> Any:
+        r = recorder()
+        if r is None or is_traced(value):
+            return value
+        return r.value(self._reach(name), value)
+
+    def _reach(self, name: str) -> Reach:
+        cell = self.cells.get(name)
+        return cell_reach(cell) if cell is not None else global_reach(self.namespace, name)
+
+    def attribute(self, owner: Any, name: str, /) -> Any:
+        r = recorder()
+        if r is None or type(owner) is Tracer:
+            return getattr(owner, name)
+        if isinstance(owner, types.ModuleType) and owner.__name__.partition(".")[0] in _OWN_MODULES:
+            return getattr(owner, name)
+        reach = r.reach_of(owner)
+        found = getattr(owner, name)
+        return found if reach is None or is_traced(found) else r.value(reach.attribute(name), found)
+
+    def item(self, owner: Any, key: Any, /) -> Any:
+        r = recorder()
+        if r is None or type(owner) is Tracer:
+            return owner[key]
+        if type(owner) is np.ndarray and _has_traced(key):
+            return wrap(value(owner))[key]
+        reach = r.reach_of(owner)
+        found = owner[key]
+        if reach is None or is_traced(found) or not isinstance(key, str | int):
+            return found
+        return r.value(reach.item(key), found)
+
+    def slice(self, start: Any, stop: Any, step: Any, /) -> slice:
+        return slice(start, stop, step)
+
+
+def _has_traced(key: Any) -> bool:
+    return is_traced(key) or (isinstance(key, tuple) and any(_has_traced(k) for k in key))
+
+
+_rewritten: CodeCache[dict[int, tuple[types.FunctionType, types.FunctionType]]]
+_cache: dict[int, tuple[types.FunctionType, types.FunctionType]] = {}
+_MOST = 4096
+
+
+def rewritten(fun: types.FunctionType) -> types.FunctionType:
+    """``fun`` asking hooks; the same one for the same function object."""
+    found = _cache.get(id(fun))
+    if found is not None and found[0] is fun:
+        return found[1]
+    if len(_cache) >= _MOST:
+        _cache.clear()
+    new = rewrite(fun, FunctionHooks(fun))
+    _cache[id(fun)] = fun, new
+    return new
+
+
+def prepared(function: Any) -> Any:
+    """What to call in place of ``function`` while tracing."""
+    other = replacement(function)
+    if other is not None:
+        return other
+    owner = getattr(function, "__self__", None)
+    if isinstance(owner, np.random.RandomState | np.random.Generator):
+        name = getattr(function, "__name__", "random")
+        raise located(UnsupportedError(f"np.random.{name}: random numbers inside a compiled function; draw outside and pass them in"))
+    if isinstance(function, type) or type(owner) is Tracer:
+        return function
+    if hasattr(type(function), "__symgrad_transform__"):
+        return function
+    r = recorder()
+    if r is not None and not isinstance(function, types.FunctionType | types.MethodType | types.BuiltinFunctionType) and _is_users(type(function)):
+        r.know(function)
+    elif r is not None and isinstance(function, types.MethodType) and _is_users(type(owner)):
+        r.know(owner)
+    found = bound(function)
+    if found is None:
+        return function
+    fun, leading = found
+    if not _rewrites(fun):
+        return function
+    new = rewritten(fun)
+    return new if not leading else types.MethodType(new, leading[0]) if len(leading) == 1 else _with(new, leading)
+
+
+def _with(fun: Callable[..., Any], leading: tuple[Any, ...]) -> Callable[..., Any]:
+    return lambda *args, **kwargs: fun(*leading, *args, **kwargs)
+
+
+def _is_users(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] not in _OWN_MODULES and kind.__module__ != "builtins"
+
+
+def _rewrites(fun: types.FunctionType) -> bool:
+    """Whether a function is the user's, not a library's."""
+    file = os.path.abspath(fun.__code__.co_filename)
+    if file.startswith(_PACKAGE):
+        return False
+    if (fun.__module__ or "").partition(".")[0] in _LIBRARIES:
+        return False
+    return not file.startswith(_STDLIB) or "site-packages" in file

@@ -1,0 +1,49 @@
+"""Results of one example -> results of a batch of examples, primitive by primitive.
+
+Every value has a batch axis, or none when it is the same for all examples. Pointwise primitives need no rule: their
+operands come with the batch axis in front. A primitive with several results gives, in place of its node, a node of
+several results or a sequence of nodes, with one axis for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from symgrad.errors import UnsupportedError
+from symgrad.ir.graph import dependents
+from symgrad.ir.node import GET, Node, TupleType, make
+from symgrad.ir.types import Size
+from symgrad.ops.views import batched
+
+Batched = tuple[Node, int | None]
+
+
+def batch(results: Sequence[Node], inputs: Mapping[Node, tuple[Node, int]], size: Size) -> list[Batched]:
+    """``results`` with each node of ``inputs`` replaced by a batch of ``size`` of its kind along an axis."""
+    known: dict[Node, Any] = dict(inputs)
+    for n in dependents(results, inputs):
+        if n.op is GET:
+            known[n] = _item(known[n.args[0]], n.attr("index"))
+        else:
+            known[n] = _batched_node(n, [known.get(a, (a, None)) for a in n.args], size)
+    return [known.get(r, (r, None)) for r in results]
+
+
+def _batched_node(n: Node, operands: Sequence[Batched], size: Size) -> Any:
+    op, attrs = n.op, dict(n.attrs)
+    args, axes = tuple(a for a, _ in operands), tuple(axis for _, axis in operands)
+    if all(axis is None for axis in axes):
+        items = n.type.items if isinstance(n.type, TupleType) else None
+        return make(op, *args, **attrs), None if items is None else (None,) * len(items)
+    if op.prepare is not None:
+        return make(op, *(batched(size, a, axis) for a, axis in operands), **attrs), 0
+    if op.batch is None:
+        raise UnsupportedError(f"vmap: {op.name} has no batching rule").at(n.where)
+    return op.batch(size, args, axes, **attrs)
+
+
+def _item(several: tuple[Node | Sequence[Node], Sequence[int | None]], index: int) -> Batched:
+    """One result of a primitive with several."""
+    of, axes = several
+    return make(GET, of, index=index) if isinstance(of, Node) else of[index], axes[index]

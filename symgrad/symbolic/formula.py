@@ -1,0 +1,184 @@
+"""Graph of a gradient -> Formula: its value and derivatives as expressions a person can read."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import mpmath
+import sympy as sp
+
+from symgrad.ir.graph import Graph
+from symgrad.ir.node import Node
+from symgrad.symbolic.bridge import symbol, translate
+from symgrad.symbolic.derive import derivative
+from symgrad.symbolic.patience import within
+from symgrad.symbolic.precision import DIGITS, real_number
+from symgrad.symbolic.report import Check, Report
+from symgrad.symbolic.simplify import SMALL, size
+from symgrad.symbolic.simplify import simplify as shortest
+
+INDENT = "    "
+PROOF_SECONDS = 2.0
+PIECES_SECONDS = 2.0  # to simplify all shared subexpressions
+TRIES = 60
+
+
+@dataclass(frozen=True)
+class Formula:
+    """``title(names) = value`` and its ``grads``; ``subexpressions`` are shared by them, each in terms of earlier ones."""
+
+    title: str
+    names: tuple[str, ...]
+    value: Any
+    grads: dict[str, Any]
+    subexpressions: dict[Any, Any] = field(default_factory=dict)
+
+    def lines(self) -> Iterator[tuple[str, Any, int]]:
+        """What is defined, as what, and how deep: temporaries stand under the first line that needs them."""
+        shown: set[Any] = set()
+        heads = {f"{self.title}({', '.join(self.names)})": self.value}
+        heads |= {f"∂{self.title}/∂{name}": e for name, e in self.grads.items()}
+        for head, e in heads.items():
+            yield head, e, 0
+            for s in self._needed(e, shown):
+                yield str(s), self.subexpressions[s], 1
+
+    def _needed(self, e: Any, shown: set[Any]) -> list[Any]:
+        """Temporaries below ``e`` that are not yet shown, in order."""
+        stack, found = [e], set()
+        while stack:
+            new = {s for s in stack.pop().free_symbols if s in self.subexpressions and s not in shown and s not in found}
+            found |= new
+            stack += [self.subexpressions[s] for s in new]
+        shown |= found
+        return [s for s in self.subexpressions if s in found]
+
+    def __str__(self) -> str:
+        return "\n".join(f"{INDENT * depth}{head} = {e}" for head, e, depth in self.lines())
+
+    def pretty(self) -> str:
+        """The formula in two dimensions, for a terminal."""
+        parts = []
+        for head, e, depth in self.lines():
+            left = sp.printing.pretty_symbology.pretty_symbol(head) if depth else head
+            body = sp.pretty(e, use_unicode=True).splitlines()
+            middle = len(body) // 2
+            margin = INDENT * depth + left
+            parts += [f"{f'{margin} = ' if k == middle else ' ' * (len(margin) + 3)}{row}" for k, row in enumerate(body)]
+            parts.append("")
+        return "\n".join(parts).rstrip()
+
+    def latex(self) -> str:
+        """The formula as LaTeX, one line each in an ``aligned`` block."""
+        title = _latex_name(self.title)
+        symbols = ", ".join(sp.latex(symbol(n)) for n in self.names)
+        heads = {f"{self.title}({', '.join(self.names)})": rf"{title}({symbols})"}
+        heads |= {f"∂{self.title}/∂{n}": rf"\frac{{\partial {title}}}{{\partial {sp.latex(symbol(n))}}}" for n in self.grads}
+        rows = []
+        for head, e, depth in self.lines():
+            left = sp.latex(symbol(head)) if depth else heads[head]
+            rows.append("\\quad " * depth + f"{left} &= {sp.latex(e)}")
+        return "\\begin{aligned}\n" + " \\\\\n".join(rows) + "\n\\end{aligned}"
+
+    def _repr_latex_(self) -> str:
+        return f"$\\displaystyle {self.latex()}$"
+
+    def lambdify(self, modules: Any = None) -> Callable[..., tuple[Any, ...]]:
+        """A function of the arguments that returns ``(value, *grads)``, by NumPy unless told otherwise."""
+        symbols = [symbol(n) for n in self.names]
+        results = [self.value, *self.grads.values()]
+        shared = list(self.subexpressions.items())
+        chosen = ["scipy", "numpy"] if modules is None else modules
+        function = sp.lambdify(symbols, results, modules=chosen, cse=lambda exprs: (shared, exprs))
+        return lambda *args: tuple(function(*args))
+
+    def verify(self) -> Report:
+        """Prove each derivative equal to ``sympy.diff`` of the value where sympy can, else compare at 50 digits."""
+        return Report(tuple(self._check(k, name) for k, name in enumerate(self.grads)))
+
+    def _check(self, k: int, name: str) -> Check:
+        title = f"∂{self.title}/∂{name}"
+        if not self.subexpressions and size(self.value) <= SMALL and size(self.grads[name]) <= SMALL:
+            cases = self.value.has(sp.Piecewise, sp.Max, sp.Min) or self.grads[name].has(sp.Piecewise)
+            seconds = PROOF_SECONDS / 10 if cases else PROOF_SECONDS
+            gap = within(seconds, lambda: _gap(self.value, self.grads[name], symbol(name)))
+            if gap == 0:
+                return Check(title, "proved by sympy", True)
+        return self._compare(k, name, title)
+
+    def _compare(self, k: int, name: str, title: str) -> Check:
+        """Central differences of the value at random points, at 50 digits."""
+        function, at = self.lambdify("mpmath"), self.names.index(name)
+        inexact = any(e.has(sp.Float) for e in (self.value, *self.grads.values(), *self.subexpressions.values()))
+        worst, compared = mpmath.mpf(0), 0
+        draw = random.Random(0)
+        with mpmath.workdps(DIGITS):
+            h = mpmath.mpf(10) ** (-DIGITS // 3)
+            for attempt in range(TRIES):
+                low, high = [(-2.0, 2.0), (0.05, 0.95), (0.2, 4.0)][attempt % 3]
+                point = [mpmath.mpf(draw.uniform(low, high)) for _ in self.names]
+                ends = [[v + s * h if i == at else v for i, v in enumerate(point)] for s in (1, -1)]
+                a, b, here = (_results(function, p) for p in (*ends, point))
+                slope, claimed = (a[0] - b[0]) / (2 * h), here[1 + k]
+                if not (mpmath.isfinite(slope) and mpmath.isfinite(claimed)):
+                    continue
+                worst = max(worst, abs(slope - claimed) / max(1, abs(slope)))
+                compared += 1
+                if compared == 6:
+                    break
+        passed = compared > 0 and worst < mpmath.mpf(1e-10 if inexact else 1e-20)
+        detail = f"largest error {mpmath.nstr(worst, 3)} at {compared} points" if compared else "no point where it is finite"
+        return Check(title, f"compared with differences at {DIGITS} digits", bool(passed), detail)
+
+
+def _latex_name(title: str) -> str:
+    if len(title) == 1:
+        return title
+    escaped = title.replace("_", "\\_")
+    return f"\\operatorname{{{escaped}}}"
+
+
+def _results(function: Callable[..., tuple[Any, ...]], point: Sequence[Any]) -> list[Any]:
+    try:
+        return [real_number(v) for v in function(*point)]
+    except (ZeroDivisionError, ValueError, OverflowError, TypeError):
+        return [mpmath.nan] * 99
+
+
+def _gap(value: Any, grad: Any, x: Any) -> Any:
+    d = derivative(value, x)
+    return None if d is None else sp.simplify(d - grad)
+
+
+def scalar_formula(
+    graph: Graph,
+    *,
+    title: str,
+    names: Sequence[str],
+    wrt: Sequence[int],
+    simplify: bool = True,
+    expand: bool = True,
+    labels: dict[Node, str] | None = None,
+) -> Formula:
+    """The formula of ``params -> (value, *gradients of the params in wrt)``, all scalars.
+
+    With ``expand=False`` the nodes in ``labels`` are kept as subexpressions of those names.
+    """
+    found = translate(graph, names, labels=None if expand else labels)
+    value, *grads = found.results
+    pieces = found.subexpressions
+    if simplify:
+        value, *grads = (shortest(e) for e in (value, *grads))
+        deadline = time.monotonic() + PIECES_SECONDS
+        own = set(labels.values()) if labels else set()
+        pieces = {
+            s: e if str(s) in own else shortest(e, seconds=max(0.0, deadline - time.monotonic()), thorough=False)
+            for s, e in pieces.items()
+        }
+    named = {names[k]: g for k, g in zip(wrt, grads, strict=True)}
+    return Formula(title, tuple(names), value, named, pieces)
+
