@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import UnsupportedError
+from symgrad.frontend import indexing  # noqa: F401  # enters getitem and setitem
 from symgrad.frontend.capture import Reach, cell_reach, global_reach, recorder
 from symgrad.frontend.functions import replacement
 from symgrad.frontend.lines import located

@@ -120,6 +120,8 @@ def plan_of(shape: Shape, key: Any, *, keep_masks: bool = False) -> tuple[Plan, 
                 if not item.drops:
                     part.append(item.size)
             case Array():
+                if item.length is not None:
+                    check_length(item.length, shape[axis], axis)
                 arrays.append((len(part), index_node(item.value, shape[axis], axis)))
                 spans.append(Span(0, shape[axis]))
                 part.append(shape[axis])
@@ -127,7 +129,8 @@ def plan_of(shape: Shape, key: Any, *, keep_masks: bool = False) -> tuple[Plan, 
                 if mask is not None:
                     raise located(UnsupportedError("an array is indexed by two traced masks at once: combine them with &"))
                 mask, mask_axes = item.value, tuple(range(len(part), len(part) + item.value.ndim))
-                check_mask(mask, shape[axis : axis + mask.ndim], axis)
+                for k, length in enumerate(mask.shape):
+                    check_length(length, shape[axis + k], axis + k)
                 spans += [Span(0, s) for s in shape[axis : axis + mask.ndim]]
                 part += shape[axis : axis + mask.ndim]
     if mask is not None and any(n.shape for _, n in arrays):
@@ -163,15 +166,15 @@ def _front(items: list[Key], advanced: bool) -> int:
     return first if all(pointing[first : last + 1]) else 0
 
 
-def check_mask(mask: Node, shape: Shape, axis: int) -> None:
-    for k, (m, s) in enumerate(zip(mask.shape, shape, strict=True)):
-        if not current().same(m, s):
-            raise IndexError(
-                with_line(
-                    f"boolean index did not match indexed array along axis {axis + k}; size of axis is {shown((s,))[1:-2]} "
-                    f"but size of corresponding boolean axis is {shown((m,))[1:-2]}"
-                )
+def check_length(mask: Size, size: Size, axis: int) -> None:
+    """A mask fits axes of its own lengths only."""
+    if not current().same(mask, size):
+        raise IndexError(
+            with_line(
+                f"boolean index did not match indexed array along axis {axis}; size of axis is {shown((size,))[1:-2]} "
+                f"but size of corresponding boolean axis is {shown((mask,))[1:-2]}"
             )
+        )
 
 
 def index_node(index: Node | np.ndarray[Any, Any], size: Size, axis: int = 0) -> Node:
@@ -258,8 +261,7 @@ def setitem(x: Tracer, key: Any, new: Any) -> None:
     if x.weak or x.fixed:
         raise TypeError(with_line(f"'{x.__class__.__name__}' object does not support item assignment"))
     old = x.node
-    single = type(new) is not Masked and not _ndim(new)
-    plan, _ = plan_of(old.shape, key, keep_masks=single or type(new) is Masked)
+    plan, _ = plan_of(old.shape, key, keep_masks=not isinstance(key, tuple) and not _ndim(new))
     if plan.mask is not None:
         x.assign(_write_masked(plan, old, new))
         return
@@ -267,7 +269,7 @@ def setitem(x: Tracer, key: Any, new: Any) -> None:
 
 
 def _ndim(x: Any) -> int:
-    return value(x).ndim if isinstance(x, list | tuple) else getattr(x, "ndim", 0)
+    return 1 if isinstance(x, list | tuple) else getattr(x, "ndim", 0)
 
 
 def fitted(n: Node, shape: Shape) -> Node:

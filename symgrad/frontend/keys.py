@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,9 +34,10 @@ class Span:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Array:
-    """Integer positions along one axis: a plain array, or a node."""
+    """Integer positions along one axis: a plain array, or a node. Out of a known mask: for axes of its length only."""
 
     value: Node | np.ndarray[Any, Any]
+    length: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -116,20 +116,10 @@ def _of_array(array: np.ndarray[Any, Any], keep_masks: bool) -> list[Any]:
     if array.dtype == bool:
         if not array.ndim:
             raise located(UnsupportedError("indexing by a single bool is not supported"))
-        return [Mask(constant(array))] if keep_masks else [KnownMaskAxis(i, array.shape[k]) for k, i in enumerate(array.nonzero())]
+        return [Mask(constant(array))] if keep_masks else [Array(i, array.shape[k]) for k, i in enumerate(array.nonzero())]
     if array.dtype.kind not in "iu":
         raise _not_integers(array.shape)
     return [Array(array)] if array.ndim else [int(array)]
-
-
-class KnownMaskAxis(Array):
-    """Positions along one axis out of a known mask, which fits axes of its own length only."""
-
-    __slots__ = ("length",)
-
-    def __init__(self, positions: np.ndarray[Any, Any], length: int) -> None:
-        super().__init__(positions)
-        object.__setattr__(self, "length", length)
 
 
 def _not_integers(shape: Shape) -> IndexError:
@@ -178,6 +168,3 @@ def _clamped(bound: Size, n: Size, low: Size, high: Size) -> Size:
         bound = bound + n
         return bound if sizes.le(low, bound) else low
     return bound if sizes.le(bound, high) else high
-
-
-Rewrite = Callable[[Node], Node]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import DTypeError, UnsupportedError
+from symgrad.frontend.tree import register_leaf
 from symgrad.ir.node import Node, param
 from symgrad.ir.sizes import Sizes
 from symgrad.ir.types import DTYPES, DType, Size, TensorType, boolean, dtype_of, f64, i64, size_named
@@ -21,6 +22,7 @@ from symgrad.ir.types import DTYPES, DType, Size, TensorType, boolean, dtype_of,
 Token = Hashable
 
 
+@register_leaf
 @dataclass(frozen=True, slots=True)
 class Spec:
     """The type of an argument without a value: dtype, sizes that are numbers or names, and numbers given for names."""
@@ -30,6 +32,7 @@ class Spec:
     values: tuple[tuple[str, int], ...] = ()
 
 
+@register_leaf
 @dataclass(frozen=True, slots=True)
 class Static:
     """A value that is part of the program: told apart by equality and type."""
@@ -81,7 +84,7 @@ def token(leaf: Any, path: str) -> Token:
     """What a leaf must share with another one to use the same program; errors name the argument by ``path``."""
     kind = type(leaf)
     if kind is np.ndarray:
-        return "array", leaf.dtype, leaf.shape if 1 not in leaf.shape else (*leaf.shape,), _unit_axes(leaf.shape)
+        return "array", leaf.dtype, leaf.shape, tuple(s == 1 for s in leaf.shape)
     if kind is float or kind is int:
         return kind
     if kind is Static:
@@ -106,10 +109,6 @@ def token(leaf: Any, path: str) -> Token:
         f"argument {path} is a {kind.__name__}; wanted arrays, numbers, or dicts, lists, tuples and dataclasses of them. "
         "Name it in static_argnames to make it part of the program"
     )
-
-
-def _unit_axes(shape: tuple[int, ...]) -> tuple[bool, ...]:
-    return tuple(s == 1 for s in shape)
 
 
 def shapeless(t: Token) -> Token:

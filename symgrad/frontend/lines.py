@@ -25,7 +25,7 @@ _MOST_LINES = 100_000
 E = TypeVar("E", bound=SymgradError)
 
 
-def _is_internal(file: str) -> bool:
+def is_internal(file: str) -> bool:
     known = _internal_files.get(file)
     if known is None:
         known = _internal_files[file] = os.path.abspath(file).startswith(_INTERNAL)
@@ -35,7 +35,7 @@ def _is_internal(file: str) -> bool:
 def where() -> SourceLine | None:
     """The user's current line; None when only internal frames are on the stack."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _is_internal(frame.f_code.co_filename):
+    while frame is not None and is_internal(frame.f_code.co_filename):
         frame = frame.f_back
     return None if frame is None else _line(frame)
 
@@ -59,7 +59,7 @@ def numpy_call() -> str | None:
     """The NumPy function written in Python that the user called and that is at work, as ``np.name``."""
     frame: FrameType | None = sys._getframe(1)
     name = None
-    while frame is not None and _is_internal(frame.f_code.co_filename):
+    while frame is not None and is_internal(frame.f_code.co_filename):
         if frame.f_code.co_filename.startswith(_NUMPY):
             name = frame.f_code.co_name
         frame = frame.f_back

@@ -73,46 +73,20 @@ class Masked:
         raise no_length("conversion to an array")
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
-        fold = _UFUNC_FOLDS.get(ufunc) if method == "reduce" else None
-        if fold is not None:
-            return call(FOLDS[fold], self, axis=keywords.pop("axis", 0), **keywords)
+        if method == "reduce" and ufunc in _UFUNC_FOLDS:
+            return call(_fold, _UFUNC_FOLDS[ufunc], self, **{"axis": 0, **keywords})
         if method != "__call__" or ufunc.signature is not None or keywords.get("out") is not None:
             raise no_length(f"np.{ufunc.__name__}")
         return FUNCTIONS["ufunc"](ufunc, method, *inputs, **keywords)
 
     def __array_function__(self, function: Any, types: Any, args: Any, keywords: Any) -> Any:
-        if function in FOLDS and args and type(args[0]) is Masked:
-            return call(FOLDS[function], *args, **keywords)
+        if function in _FOLDS and args and type(args[0]) is Masked:
+            return call(_fold, function, *args, **keywords)
+        if function in (np.size, np.ndim):
+            return self.size if function is np.size else self.ndim
         if function not in _ELEMENTWISE:
             raise no_length(f"np.{function.__name__}")
         return call(lift_masked, lambda *full: FUNCTIONS[function](*full, **keywords), *args)
-
-    def sum(self, axis: Any = None, **keywords: Any) -> Any:
-        return call(FOLDS[np.sum], self, axis, **keywords)
-
-    def mean(self, axis: Any = None, **keywords: Any) -> Any:
-        return call(FOLDS[np.mean], self, axis, **keywords)
-
-    def prod(self, axis: Any = None, **keywords: Any) -> Any:
-        return call(FOLDS[np.prod], self, axis, **keywords)
-
-    def max(self, axis: Any = None, **keywords: Any) -> Any:
-        return call(FOLDS[np.max], self, axis, **keywords)
-
-    def min(self, axis: Any = None, **keywords: Any) -> Any:
-        return call(FOLDS[np.min], self, axis, **keywords)
-
-    def any(self, axis: Any = None, **keywords: Any) -> Any:
-        return call(FOLDS[np.any], self, axis, **keywords)
-
-    def all(self, axis: Any = None, **keywords: Any) -> Any:
-        return call(FOLDS[np.all], self, axis, **keywords)
-
-    def var(self, axis: Any = None, **keywords: Any) -> Any:
-        return call(FOLDS[np.var], self, axis, **keywords)
-
-    def std(self, axis: Any = None, **keywords: Any) -> Any:
-        return call(FOLDS[np.std], self, axis, **keywords)
 
     def astype(self, dtype: Any) -> Masked:
         return Masked(self.value.astype(dtype), self.mask)
@@ -200,83 +174,52 @@ for _short, _name in _COMPARISONS.items():
 # --- folds -----------------------------------------------------------------------------------------------------------
 
 
-def _axes(x: Masked, axis: Any) -> tuple[int, ...] | None:
-    """Axes of the full array for an axis of the selection."""
-    if axis is None:
-        return None
-    n = x.mask.ndim
-    axes = {int(a) % x.ndim for a in (axis if isinstance(axis, tuple) else (axis,))}
-    if 0 not in axes:
+def _fold(function: Any, x: Masked, *args: Any, **keywords: Any) -> Any:
+    """A fold over the selected axis, and perhaps others."""
+    axis = args[0] if args else keywords.get("axis")
+    several = axis if isinstance(axis, tuple | list) else (axis,)
+    if axis is not None and 0 not in (int(a) % x.ndim for a in several):
         raise no_length("a fold that keeps the selected axis")
-    return (*range(n), *(n - 1 + a for a in sorted(axes) if a))
+    return FUNCTIONS[function](x, *args, **keywords)
 
 
-def _fold(function: Any, neutral: Callable[[Any], Any]) -> Callable[..., Any]:
-    def fold(x: Masked, axis: Any = None, **keywords: Any) -> Any:
-        if keywords.pop("keepdims", None):
-            raise no_length("keepdims")
-        return FUNCTIONS[function](filled(x, neutral(x.dtype)), axis=_axes(x, axis), **keywords)
+def fold_masked(x: Any) -> tuple[Any, Any]:
+    """A selection as an array with one axis for the mask's, and the mask against it, a node; None when ``x`` is none."""
+    if type(x) is not Masked:
+        return x, None
+    full, mask = x.value, x.mask
+    if mask.ndim != 1:
+        full, mask = FUNCTIONS[np.reshape](full, (-1, *full.shape[mask.ndim :])), FUNCTIONS[np.reshape](mask, (-1,))
+    return full, aligned(mask, full.ndim).node
 
-    return fold
+
+def aligned(mask: Any, ndim: int) -> Any:
+    """A mask of leading axes with unit axes for the rest."""
+    for _ in range(ndim - mask.ndim):
+        mask = FUNCTIONS[np.expand_dims](mask, -1)
+    return mask
 
 
 def filled(x: Masked, fill: Any) -> Any:
     """The full array with ``fill`` where nothing is selected."""
-    mask = x.mask
-    for _ in range(x.value.ndim - mask.ndim):
-        mask = FUNCTIONS[np.expand_dims](mask, -1)
-    return FUNCTIONS[np.where](mask, x.value, fill)
+    return FUNCTIONS[np.where](aligned(x.mask, x.value.ndim), x.value, fill)
 
 
-def _end(dtype: Any, lowest: bool) -> Any:
-    if dtype.kind == "b":
-        return not lowest
-    if dtype.kind == "f":
-        return dtype.type(-np.inf if lowest else np.inf)
-    info = np.iinfo(dtype)
-    return dtype.type(info.min if lowest else info.max)
-
-
-def _count(x: Masked, axis: Any) -> Any:
-    """How many elements a fold is over."""
-    if axis is None:
-        return x.size
-    count = FUNCTIONS[np.sum](x.mask)
-    for k in (_axes(x, axis) or ())[x.mask.ndim :]:
-        count = count * x.value.shape[k]
-    return count
-
-
-def _mean(x: Masked, axis: Any = None, **keywords: Any) -> Any:
-    return FOLDS[np.sum](x, axis, **keywords) / _count(x, axis)
-
-
-def _var(x: Masked, axis: Any = None, *, ddof: Any = 0, **keywords: Any) -> Any:
-    deviation = x - _mean(x, axis, **keywords)
-    return FOLDS[np.sum](deviation * deviation, axis, **keywords) / (_count(x, axis) - ddof)
-
-
-def _std(x: Masked, axis: Any = None, **keywords: Any) -> Any:
-    return FUNCTIONS[np.sqrt](_var(x, axis, **keywords))
-
-
-def _count_nonzero(x: Masked, axis: Any = None, **keywords: Any) -> Any:
-    return FOLDS[np.sum](x != 0, axis, **keywords)
-
-
-FOLDS: dict[Any, Callable[..., Any]] = {
-    np.sum: _fold(np.sum, lambda d: d.type(0)),
-    np.prod: _fold(np.prod, lambda d: d.type(1)),
-    np.max: _fold(np.max, lambda d: _end(d, True)),
-    np.min: _fold(np.min, lambda d: _end(d, False)),
-    np.any: _fold(np.any, lambda d: d.type(0)),
-    np.all: _fold(np.all, lambda d: d.type(1)),
-    np.mean: _mean,
-    np.var: _var,
-    np.std: _std,
-    np.count_nonzero: _count_nonzero,
-    np.size: lambda x: x.size,
-}
+_FOLDS = {
+    np.sum, np.prod, np.max, np.min, np.any, np.all, np.mean, np.var, np.std, np.count_nonzero, np.linalg.norm, np.ptp,
+    np.nansum, np.nanprod, np.nanmean, np.nanvar, np.nanstd, np.nanmax, np.nanmin,
+}  # fmt: skip
 _UFUNC_FOLDS = {
     np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min, np.logical_and: np.all, np.logical_or: np.any,
 }  # fmt: skip
+
+
+def _method(function: Any) -> Callable[..., Any]:
+    def method(self: Masked, *args: Any, **keywords: Any) -> Any:
+        return call(_fold, function, self, *args, **keywords)
+
+    return method
+
+
+for _name in ("sum", "prod", "max", "min", "any", "all", "mean", "var", "std", "ptp"):
+    setattr(Masked, _name, _method(getattr(np, _name)))

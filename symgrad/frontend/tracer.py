@@ -19,7 +19,7 @@ from symgrad.errors import DTypeError, TraceError, UnsupportedError
 from symgrad.frontend.lengths import TracedSize, make_size, size_of
 from symgrad.frontend.lines import located, numpy_call, where, with_line
 from symgrad.frontend.memory import contiguous, strides_through
-from symgrad.frontend.masked import Masked, lift_masked
+from symgrad.frontend.masked import Masked, fold_masked, lift_masked
 from symgrad.frontend.tracing import FUNCTIONS, Trace, activate, call, constant_value, current_trace, implements, tracing
 from symgrad.ir.node import Node, constant, size_node
 from symgrad.ir.sizes import broadcast_shapes, current, same_shape, shown
@@ -597,6 +597,6 @@ def array_function(function: Any, args: Any, keywords: Any) -> Any:
 
 __all__ = [
     "FUNCTIONS", "Masked", "Operands", "Size", "Trace", "TracedSize", "Tracer", "View", "activate", "argument", "call", "constant_value",
-    "contains_traced", "current_trace", "float_operands", "implements", "is_traced", "lift_masked", "make_size", "operands", "size_of",
+    "contains_traced", "current_trace", "float_operands", "fold_masked", "implements", "is_traced", "lift_masked", "make_size", "operands", "size_of",
     "spelled", "store", "tracing", "value", "view_of", "wrap",
 ]  # fmt: skip

@@ -46,10 +46,14 @@ def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 @dataclass(eq=False)
 class Trace:
-    """``known``: the values of parameters that stand for Python numbers; ``pins``: those that Python needed."""
+    """``known``: the values of parameters that stand for Python numbers; ``pins``: those that Python needed.
+
+    ``stabilize``: naive forms may be replaced by stable ones.
+    """
 
     known: dict[Node, Any] = field(default_factory=dict)
     pins: dict[Node, Any] = field(default_factory=dict)
+    stabilize: bool = True
 
     def pin(self, node: Node) -> Any:
         """The value of ``node``, a Python number or an array; TraceError when it depends on anything not known."""

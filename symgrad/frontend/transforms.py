@@ -17,18 +17,18 @@ import numpy as np
 from symgrad.autodiff.forward import push
 from symgrad.autodiff.reverse import pull
 from symgrad.autodiff.rules import Linear
-from symgrad.errors import DTypeError, ShapeError, SourceLine, SymgradError, TraceError, UnsupportedError
+from symgrad.errors import DTypeError, ShapeError, SourceLine, SymgradError, TraceError
 from symgrad.frontend.hooks import prepared
 from symgrad.frontend.tracer import Tracer, argument, is_traced, value, wrap
 from symgrad.frontend.tracing import current_trace
 from symgrad.frontend.tree import TreeDef, flatten, leaf_paths, unflatten
 from symgrad.ir.graph import Graph, substitute
-from symgrad.ir.node import Node, constant, param, size_node
+from symgrad.ir.node import Node, param
 from symgrad.ir.sizes import current, same_shape, shown
-from symgrad.ir.types import Size, f64, i64, product
+from symgrad.ir.types import Size, f64, product
 from symgrad.ops import pointwise as p
 from symgrad.ops.folds import iota
-from symgrad.ops.kinds import broadcast_to, number, zeros
+from symgrad.ops.kinds import number, zeros
 from symgrad.ops.views import broadcast, reshape, transpose
 from symgrad.passes.batch import batch
 from symgrad.passes.stabilise import stabilise
@@ -75,10 +75,6 @@ class Piece:
         return unflatten(self.tree, [wrap(n, weak=w) for n, w in zip(placed, self.weak, strict=True)])
 
 
-def node_of(x: Any) -> Node:
-    return value(x)
-
-
 def is_weak(x: Any) -> bool:
     return x.weak if type(x) is Tracer else type(x) in (int, float)
 
@@ -96,7 +92,7 @@ def trace_piece(fun: Function, call: Callable[[list[Tracer]], Any], actual: Sequ
             trace.pin(a)
     leaves, tree = flatten(out)
     nodes = tuple(_result(fun, leaf) for leaf in leaves)
-    if getattr(trace, "stabilize", True):
+    if trace.stabilize:
         nodes = stabilise(Graph(params, nodes)).results
     return Piece(params, tuple(actual), nodes, tree, tuple(is_weak(x) for x in leaves))
 
@@ -481,5 +477,3 @@ def stop_gradient(x: Any) -> Any:
     leaves, tree = flatten(x)
     return unflatten(tree, [wrap(p.stop(leaf.node), weak=leaf.weak) if type(leaf) is Tracer else leaf for leaf in leaves])
 
-
-__all__ = ["UnsupportedError", "broadcast_to", "constant", "i64", "size_node"]

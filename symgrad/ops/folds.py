@@ -17,7 +17,7 @@ from symgrad.ir.node import Node, size_node
 from symgrad.ir.op import REGISTRY, Expand, Fold, Generate, Index, Nest, NestBuilder, Op, Place, register
 from symgrad.ir.types import DType, Shape, Size, TensorType, boolean, dtype_of, i64, product
 from symgrad.ops import pointwise as p
-from symgrad.ops.kinds import broadcast_to, number
+from symgrad.ops.kinds import FLOATS, broadcast_to, number, same_types
 from symgrad.ops.views import batched, broadcast, concatenate, place, reshape, slice_, to_front, transpose
 
 Axes = tuple[int, ...]
@@ -29,6 +29,10 @@ def kept(ndim: int, axes: Axes) -> Axes:
 
 def _reduced(x: TensorType, *, axes: Axes) -> TensorType:
     return x.with_shape(x.shape[k] for k in kept(x.ndim, axes))
+
+
+def _reduced_floats(name: str) -> Any:
+    return lambda x, *, axes: _reduced(same_types([x], name, FLOATS), axes=axes)
 
 
 def expand_over(y: Node, like: Node, axes: Axes) -> Node:
@@ -204,7 +208,7 @@ norm2: Op = register(
     Op(
         name="norm2",
         doc="The Euclidean norm over axes; derivative 0 at 0.",
-        infer=_reduced,
+        infer=_reduced_floats("norm2"),
         numpy=lambda x, *, axes: np.sqrt(np.sum(x * x, axis=axes)),
         lower=Expand(lambda x, *, axes: p.sqrt(sum_(x * x, axes=axes))),
         vjp=lambda ct, y, x, *, axes: (expand_over(ct, x, axes) * _norm2_direction(y, x, axes),),
@@ -249,7 +253,7 @@ logsumexp: Op = register(
     Op(
         name="logsumexp",
         doc="log(sum(exp(x))) without overflow; -inf with derivative 0 when all are -inf.",
-        infer=_reduced,
+        infer=_reduced_floats("logsumexp"),
         numpy=lambda x, *, axes: np.logaddexp.reduce(x, axis=axes),
         lower=Expand(_logsumexp_expansion),
         vjp=lambda ct, y, x, *, axes: (expand_over(ct, x, axes) * softmax(x, axes=axes),),

@@ -78,15 +78,17 @@ def pointwise(
     sample: tuple[tuple[float, float], ...] = ((-2.0, 2.0),),
     expand: bool = False,
     examples: Callable[[], list[tuple[tuple[Any, ...], dict[str, Any]]]] | None = None,
+    accept: Callable[..., str] | None = None,
 ) -> Op:
     """A primitive that works element by element on operands of one dtype and shape (numbers and broadcasts are lifted).
 
     ``lower`` is a ScalarFn, with ``expand=True`` a function of nodes that gives an equal value in other primitives,
     else a function ``(*scalars, **attrs) -> Expr``. ``sympy`` is a sympy name or ``(sp, *symbols) -> expression``.
+    ``accept(**attrs)`` gives the kinds of dtypes where they depend on attributes.
     """
 
     def infer(*types: TensorType, **attrs: Any) -> TensorType:
-        t = same_types(types, name, kinds)
+        t = same_types(types, name, kinds if accept is None else accept(**attrs))
         return t.with_dtype(boolean) if predicate else t
 
     if isinstance(lower, ScalarFn):

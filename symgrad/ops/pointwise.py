@@ -16,7 +16,7 @@ from symgrad.ir.loops import ADD, AND, DIV, EQ, LE, LT, MUL, NE, NOT, OR, REM, S
 from symgrad.ir.node import ARITHMETIC, Node, splat
 from symgrad.ir.op import Op, Scalar, register
 from symgrad.ir.types import DType, TensorType, boolean, f64
-from symgrad.ops.kinds import ANY, BOOLS, INTEGERS, NUMBERS, libm, number, pointwise, spread
+from symgrad.ops.kinds import ANY, BOOLS, FLOATS, INTEGERS, NUMBERS, libm, number, pointwise, spread
 
 FMOD = fn("fmod", "fmod{f}({0}, {1})", f="libm fmod", i="srem", u="urem")
 MAXIMUM = fn("maximum", "sg_max{f}({0}, {1})", f="@llvm.maximum", i="@llvm.smax", u="@llvm.umax", b="or")
@@ -108,7 +108,8 @@ def _ipow_build(x: Expr, *, n: int) -> Expr:
 
 
 ipow: Op = pointwise(
-    "ipow", doc="x**n for a fixed integer n, by repeated squaring.", lower=_ipow_build, kinds=NUMBERS, cost=3,
+    "ipow", doc="x**n for a fixed integer n, by repeated squaring.", lower=_ipow_build, cost=3,
+    accept=lambda *, n: FLOATS if n < 0 else NUMBERS,
     numpy=lambda x, *, n: np.power(x, np.asarray(n, x.dtype)), sympy=lambda sp, x, *, n: x**n,
     partials=lambda y, x, *, n: (0.0 if n == 0 else 1.0 if n == 1 else ipow(x, n=n - 1) * float(n),),
     sample=((0.5, 2.0),), examples=lambda: [(((3,),), {"n": n}) for n in (0, 1, 2, 3, 7, -1, -2)],

@@ -354,7 +354,7 @@ def _power(x: Node, n: int) -> Node:
 def _polygamma_numpy(x: Any, *, n: int) -> Any:
     import scipy.special
 
-    return scipy.special.digamma(x) if n == 0 else scipy.special.polygamma(n, x)
+    return scipy.special.digamma(x) if n == 0 else scipy.special.polygamma(n, x).astype(x.dtype)
 
 
 polygamma_n: Op = pointwise(

@@ -19,7 +19,7 @@ from symgrad.ir.graph import Graph
 from symgrad.ir.node import CONSTANT, PARAM, SIZE, Node, TupleType
 from symgrad.ir.op import Leaf, Op
 from symgrad.ir.types import Dim, DType, TensorType, boolean, product
-from symgrad.symbolic.elements import elementwise, evaluate_elements
+from symgrad.symbolic.elements import elementwise, evaluate_elements, fixed
 from symgrad.symbolic.numbers import exact
 from symgrad.symbolic.rebuild import from_sympy
 
@@ -30,7 +30,7 @@ ELEMENTS = 64  # of an array inside a formula of scalars
 
 @dataclass(frozen=True)
 class Translation:
-    """``results`` in terms of the parameters and of ``subexpressions``, which come in the order they build on each other."""
+    """``results`` in terms of the parameters and ``subexpressions``, each of them in terms of earlier ones."""
 
     results: tuple[Any, ...]
     subexpressions: dict[Any, Any]
@@ -58,7 +58,7 @@ def to_sympy(graph: Graph, names: Sequence[str]) -> list[Any]:
 def translate(
     graph: Graph, names: Sequence[str], *, labels: dict[Node, str] | None = None, limit: int | None = EXPANDED
 ) -> Translation:
-    """``graph`` as expressions; ``labels`` names nodes to keep, ``limit`` is the tree size beyond which more are kept."""
+    """``graph`` as expressions; nodes in ``labels`` are kept by name, beyond a tree size of ``limit`` others too."""
     check_scalars(graph)
     labels = labels or {}
     chosen = set(labels) | (_cuts(graph, limit) if limit is not None else set())
@@ -77,10 +77,10 @@ def translate(
 
 
 def _argument(p: Node, name: str) -> Any:
-    out = np.empty(p.shape, object)
-    for at in np.ndindex(out.shape):
-        out[at] = symbol(name if not at else f"{name}[{', '.join(map(str, at))}]")
-    return out
+    places = np.empty(fixed(p.shape), object)
+    for at in np.ndindex(places.shape):
+        places[at] = symbol(name if not at else f"{name}[{', '.join(map(str, at))}]")
+    return places
 
 
 def _kept(base: str, e: Any, taken: set[str], pieces: dict[Any, Any], dtype: DType) -> Any:

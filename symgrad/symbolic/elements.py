@@ -1,7 +1,7 @@
 """Graph over arrays of Python objects: every float is an exact or high-precision scalar instead of a machine number.
 
-What the scalars are is a ``Scalars``: sympy expressions (``bridge``) or mpmath numbers (``precise``). Primitives that only
-move and add elements run through their NumPy reference, which works on objects as it does on numbers.
+What the scalars are is a ``Scalars``: sympy expressions (``bridge``) or mpmath numbers (``precise``). Primitives that
+only move and add elements run through their NumPy reference, which works on objects as it does on numbers.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from symgrad.errors import UnsupportedError
 from symgrad.ir.graph import Graph, map_attribute
 from symgrad.ir.node import CONSTANT, GET, SIZE, Node, TupleType, literal, param
 from symgrad.ir.op import REGISTRY, Expand, Op
-from symgrad.ir.types import Dim, DType, Size, TensorType, boolean, evaluate_size
+from symgrad.ir.types import Dim, DType, Shape, Size, TensorType, boolean, evaluate_size
 
 EXTREMES = {"max": "maximum", "min": "minimum"}
 
@@ -45,6 +45,11 @@ def bind_sizes(graph: Graph, arrays: Sequence[Any]) -> dict[str, int]:
             if isinstance(size, Dim) and size.terms == (((str(size),), 1),):
                 known[str(size)] = length
     return known
+
+
+def fixed(shape: Shape) -> tuple[int, ...]:
+    """A shape without free sizes."""
+    return tuple(evaluate_size(s, {}) for s in shape)
 
 
 def evaluate_elements(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import mpmath
@@ -15,13 +15,13 @@ from symgrad.ir.graph import Graph
 from symgrad.ir.node import Node
 from symgrad.symbolic.bridge import symbol, translate
 from symgrad.symbolic.derive import derivative
+from symgrad.symbolic.listing import Line, indexed, rolled
 from symgrad.symbolic.patience import within
-from symgrad.symbolic.precision import DIGITS, real_number
+from symgrad.symbolic.precision import DIGITS, MPMATH, real_number
 from symgrad.symbolic.report import Check, Report
 from symgrad.symbolic.simplify import SMALL, size
 from symgrad.symbolic.simplify import simplify as shortest
 
-INDENT = "    "
 PROOF_SECONDS = 2.0
 PIECES_SECONDS = 2.0  # to simplify all shared subexpressions
 TRIES = 60
@@ -29,7 +29,7 @@ TRIES = 60
 
 @dataclass(frozen=True)
 class Formula:
-    """``title(names) = value`` and its ``grads``; ``subexpressions`` are shared by them, each in terms of earlier ones."""
+    """``title(names) = value`` and its ``grads``, which share ``subexpressions``, each in terms of earlier ones."""
 
     title: str
     names: tuple[str, ...]
@@ -37,51 +37,59 @@ class Formula:
     grads: dict[str, Any]
     subexpressions: dict[Any, Any] = field(default_factory=dict)
 
-    def lines(self) -> Iterator[tuple[str, Any, int]]:
-        """What is defined, as what, and how deep: temporaries stand under the first line that needs them."""
+    def lines(self) -> list[Line]:
+        """What is defined, in reading order: temporaries stand under the first line that needs them."""
         shown: set[Any] = set()
         heads = {f"{self.title}({', '.join(self.names)})": self.value}
         heads |= {f"∂{self.title}/∂{name}": e for name, e in self.grads.items()}
+        out = []
         for head, e in heads.items():
-            yield head, e, 0
-            for s in self._needed(e, shown):
-                yield str(s), self.subexpressions[s], 1
+            out.append(Line(head, e))
+            out += rolled([(s, self.subexpressions[s]) for s in self._needed(e, shown)], self.names)
+        if not any(line.steps for line in out):
+            return out
+        return [replace(n, head=n.head if n.depth == 0 else indexed(n.head), body=indexed(n.body)) for n in out]
 
     def _needed(self, e: Any, shown: set[Any]) -> list[Any]:
         """Temporaries below ``e`` that are not yet shown, in order."""
         stack, found = [e], set()
         while stack:
-            new = {s for s in stack.pop().free_symbols if s in self.subexpressions and s not in shown and s not in found}
+            new = {
+                s for s in stack.pop().free_symbols if s in self.subexpressions and s not in shown and s not in found
+            }
             found |= new
             stack += [self.subexpressions[s] for s in new]
         shown |= found
         return [s for s in self.subexpressions if s in found]
 
     def __str__(self) -> str:
-        return "\n".join(f"{INDENT * depth}{head} = {e}" for head, e, depth in self.lines())
+        return "\n".join(map(str, self.lines()))
 
     def pretty(self) -> str:
         """The formula in two dimensions, for a terminal."""
         parts = []
-        for head, e, depth in self.lines():
-            left = sp.printing.pretty_symbology.pretty_symbol(head) if depth else head
-            body = sp.pretty(e, use_unicode=True).splitlines()
+        for line in self.lines():
+            body = str(sp.pretty(line.body, use_unicode=True)).splitlines()
+            left = "    " * line.depth + str(line.head)
             middle = len(body) // 2
-            margin = INDENT * depth + left
-            parts += [f"{f'{margin} = ' if k == middle else ' ' * (len(margin) + 3)}{row}" for k, row in enumerate(body)]
+            for k, row in enumerate(body):
+                parts.append(f"{left} = {row}{line.steps}" if k == middle else " " * (len(left) + 3) + row)
             parts.append("")
-        return "\n".join(parts).rstrip()
+        return "\n".join(part.rstrip() for part in parts).rstrip()
 
     def latex(self) -> str:
         """The formula as LaTeX, one line each in an ``aligned`` block."""
         title = _latex_name(self.title)
         symbols = ", ".join(sp.latex(symbol(n)) for n in self.names)
         heads = {f"{self.title}({', '.join(self.names)})": rf"{title}({symbols})"}
-        heads |= {f"∂{self.title}/∂{n}": rf"\frac{{\partial {title}}}{{\partial {sp.latex(symbol(n))}}}" for n in self.grads}
+        heads |= {
+            f"∂{self.title}/∂{n}": rf"\frac{{\partial {title}}}{{\partial {sp.latex(symbol(n))}}}" for n in self.grads
+        }
         rows = []
-        for head, e, depth in self.lines():
-            left = sp.latex(symbol(head)) if depth else heads[head]
-            rows.append("\\quad " * depth + f"{left} &= {sp.latex(e)}")
+        for line in self.lines():
+            left = heads[line.head] if line.depth == 0 else sp.latex(line.head)
+            steps = rf" \quad \text{{{line.steps.strip()}}}" if line.steps else ""
+            rows.append(r"\quad " * line.depth + f"{left} &= {sp.latex(line.body)}{steps}")
         return "\\begin{aligned}\n" + " \\\\\n".join(rows) + "\n\\end{aligned}"
 
     def _repr_latex_(self) -> str:
@@ -112,7 +120,7 @@ class Formula:
 
     def _compare(self, k: int, name: str, title: str) -> Check:
         """Central differences of the value at random points, at 50 digits."""
-        function, at = self.lambdify("mpmath"), self.names.index(name)
+        function, at = self.lambdify(MPMATH), self.names.index(name)
         inexact = any(e.has(sp.Float) for e in (self.value, *self.grads.values(), *self.subexpressions.values()))
         worst, compared = mpmath.mpf(0), 0
         draw = random.Random(0)
@@ -131,7 +139,9 @@ class Formula:
                 if compared == 6:
                     break
         passed = compared > 0 and worst < mpmath.mpf(1e-10 if inexact else 1e-20)
-        detail = f"largest error {mpmath.nstr(worst, 3)} at {compared} points" if compared else "no point where it is finite"
+        detail = (
+            f"largest error {mpmath.nstr(worst, 3)} at {compared} points" if compared else "no point where it is finite"
+        )
         return Check(title, f"compared with differences at {DIGITS} digits", bool(passed), detail)
 
 
@@ -181,4 +191,3 @@ def scalar_formula(
         }
     named = {names[k]: g for k, g in zip(wrt, grads, strict=True)}
     return Formula(title, tuple(names), value, named, pieces)
-

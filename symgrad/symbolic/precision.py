@@ -11,17 +11,22 @@ import mpmath
 import numpy as np
 import sympy as sp
 
+from symgrad.errors import UnsupportedError
+
 DIGITS = 50
 EXTREME = 1e3
+MPMATH: list[Any] = [{"erfcinv": lambda x: mpmath.erfinv(1 - x)}, "mpmath"]
 
 
 def precise_function(symbols: Sequence[Any], expr: Any) -> Callable[..., Any]:
     """``expr`` on mpmath numbers at the precision in force; nan where it is not a real number."""
-    function = sp.lambdify(list(symbols), expr, modules="mpmath", cse=True)
+    function = sp.lambdify(list(symbols), expr, modules=MPMATH, cse=True)
 
     def real(*args: Any) -> Any:
         try:
             return real_number(function(*args))
+        except NameError as e:
+            raise UnsupportedError(f"mpmath lacks a function of {expr}: {e}") from e
         except (ZeroDivisionError, ValueError, OverflowError, TypeError):
             return mpmath.nan
 

@@ -1,4 +1,4 @@
-"""Graph -> checks of its derivatives: each rule against sympy and high precision, the whole gradient against differences."""
+"""Graph -> checks of its derivatives: each rule by itself, and the whole gradient against precise differences."""
 
 from __future__ import annotations
 
@@ -105,7 +105,9 @@ def _compare(name: str, how: str, expected: float, claimed: tuple[float, float],
         return Check(name, how, True, f"{value:.10g}")
     error = abs(expected - value)
     passed = bool(error <= tolerance * max(abs(expected), magnitude, 1e-3))
-    return Check(name, how, passed, f"{value:.10g}" if passed else f"the rules give {value:.10g}, differences {expected:.10g}")
+    return Check(
+        name, how, passed, f"{value:.10g}" if passed else f"the rules give {value:.10g}, differences {expected:.10g}"
+    )
 
 
 def _differences(primal: Graph, arrays: Sequence[Any]) -> tuple[Callable[[int, Any], float], str, float]:
@@ -145,7 +147,7 @@ def _machine_slope(primal: Graph, arrays: Sequence[Any]) -> Callable[[int, Any],
             moved = [a + step * direction if j == k else a for j, a in enumerate(arrays)]
             return float(evaluate(primal, *moved)[0])
 
-        return richardson(value)
+        return float(richardson(value))
 
     return slope
 

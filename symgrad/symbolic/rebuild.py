@@ -69,9 +69,10 @@ def _operands(e: Any) -> Sequence[Any]:
         case sp.Pow() if _fixed_power(e.exp):
             return (e.base,)
         case sp.polygamma() | sp.DiracDelta():
-            return e.args[-1:]
+            return (e.args[-1],)
         case _:
-            return tuple(e.args)
+            args: tuple[Any, ...] = e.args
+            return args
 
 
 def _parts(e: Any, term: Any) -> tuple[Any, ...]:
@@ -194,5 +195,9 @@ def _read_off(op: Op, symbols: Any) -> list[tuple[Any, Callable[..., Value]]]:
             continue  # another arity, or attributes
         places = [symbols.index(a) for a in e.args if a in symbols]
         if isinstance(e, sp.Function) and sorted(places) == list(range(len(e.args))) and len(places) == arity:
-            return [(e.func, lambda *args: op(*(args[places.index(k)] for k in range(arity))))]
+            return [(e.func, _reordered(op, places))]
     return []
+
+
+def _reordered(op: Op, places: list[int]) -> Callable[..., Value]:
+    return lambda *args: op(*(args[places.index(k)] for k in range(len(args))))

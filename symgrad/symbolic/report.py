@@ -15,7 +15,9 @@ class Check:
     detail: str = ""
 
     def __str__(self) -> str:
-        return f"{'ok  ' if self.passed else 'FAIL'} {self.name}: {self.how}{f' ({self.detail})' if self.detail else ''}"
+        return (
+            f"{'ok  ' if self.passed else 'FAIL'} {self.name}: {self.how}{f' ({self.detail})' if self.detail else ''}"
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,12 +21,13 @@ from symgrad.ir.op import Op
 from symgrad.ir.types import Size, TensorType, evaluate_size, f64, size_names
 from symgrad.symbolic.bridge import form, to_sympy
 from symgrad.symbolic.derive import arguments, derivative
+from symgrad.symbolic.elements import fixed
 from symgrad.symbolic.patience import within
 from symgrad.symbolic.precise import evaluate_precisely
 from symgrad.symbolic.precision import DIGITS, precise_function
 from symgrad.symbolic.report import Check
 
-SECONDS = 2.0  # for one proof
+SECONDS = 1.5  # for the proof of one rule
 POINTS = 6
 LENGTH = 7  # of a named size that no input tells
 STEP = 4e-4
@@ -40,7 +41,7 @@ def check_rule(n: Node, sizes: dict[str, int], values: Sequence[Any] | None = No
     try:
         if n.op.prepare is not None and n.op.partials is not None and n.op.sympy is not None:
             return _check_partials(n, name)
-        if n.op.vjp is not None:
+        if n.op.vjp is not None or n.op.partials is not None:
             return _check_vjp(n, name, sizes, values)
     except SymgradError as e:
         return Check(name, "could not be checked", False, str(e).splitlines()[0])
@@ -68,20 +69,33 @@ def _check_partials(n: Node, name: str) -> Check:
     params = tuple(param(TensorType(f64)) for _ in range(arity))
     declared = op.partials(make(op, *params, **attrs), *params, **attrs)
     pairs = [(k, d) for k, d in enumerate(declared) if d is not None]
-    proofs = [within(SECONDS, lambda k=k, d=d: _prove(op, attrs, params, k, d)) for k, d in pairs]  # type: ignore[misc]
-    if all(proofs):
-        return Check(name, "proved by sympy", True, "; ".join(sorted({p for p in proofs if p and p != "everywhere"})))
+    where = within(SECONDS, lambda: _proofs(op, attrs, params, pairs))
+    if where is not None:
+        return Check(name, "proved by sympy", True, where)
     worst, argument, count = _compare_partials(op, attrs, params, pairs)
     how = f"compared with its form at {DIGITS} digits"
     if count == 0:
         return Check(name, how, False, "its form is finite at no sample point")
     if worst > 1e-12:
-        return Check(name, how, False, f"the derivative in argument {argument} is off by {float(worst):.3g}, relatively")
+        return Check(
+            name, how, False, f"the derivative in argument {argument} is off by {float(worst):.3g}, relatively"
+        )
     return Check(name, how, True, f"{count} points, largest error {float(worst):.1g}")
 
 
+def _proofs(op: Op, attrs: dict[str, Any], params: tuple[Node, ...], pairs: Sequence[tuple[int, Any]]) -> str | None:
+    """In words, where all partials are proved; None when one is not."""
+    found = set()
+    for k, d in pairs:
+        where = _prove(op, attrs, params, k, d)
+        if where is None:
+            return None
+        found.add(where)
+    return "; ".join(sorted(found - {""}))
+
+
 def _prove(op: Op, attrs: dict[str, Any], params: tuple[Node, ...], k: int, declared: Any) -> str | None:
-    """Where the declared partial equals the derivative of the form, in words; None when sympy cannot tell."""
+    """In words, where the declared partial equals the derivative of the form (empty: everywhere); None: unknown."""
     names = [f"x{j}" for j in range(len(params))]
     claimed = to_sympy(Graph(params, (declared,)), names)[0] if isinstance(declared, Node) else sp.nsimplify(declared)
     symbols = arguments(len(params))
@@ -98,7 +112,7 @@ def _prove(op: Op, attrs: dict[str, Any], params: tuple[Node, ...], k: int, decl
 def _domains(op: Op, symbols: Sequence[Any]) -> list[tuple[str, dict[Any, Any]]]:
     """All reals; and positive numbers for arguments that are sampled there only."""
     positive = {s: sp.Symbol(s.name, positive=True) for k, s in enumerate(symbols) if op.sample.of(k)[0] >= 0}
-    return [("everywhere", {}), *([("for positive arguments", positive)] if positive else [])]
+    return [("", {}), *([("for positive arguments", positive)] if positive else [])]
 
 
 def _generic(e: Any) -> Any:
@@ -168,10 +182,10 @@ def _trial(n: Node, sizes: dict[str, int], values: Sequence[Any] | None) -> _Tri
     draw = np.random.default_rng(1)
     data = [None] * len(params) if values is None else list(values)
     args = [_data(draw, p.type, n.op.sample.of(k), v) for k, (p, v) in enumerate(zip(params, data, strict=True))]
-    tangents = [draw.standard_normal(p.shape) if p.dtype.is_float else None for p in params]
+    tangents = [draw.standard_normal(fixed(p.shape)) if p.dtype.is_float else None for p in params]
     y = make(n.op, *params, **attrs)
     types = y.type.items if isinstance(y.type, TupleType) else (y.type,)
-    return _Trial(n.op, attrs, params, y, args, tangents, [draw.standard_normal(t.shape) for t in types])
+    return _Trial(n.op, attrs, params, y, args, tangents, [draw.standard_normal(fixed(t.shape)) for t in types])
 
 
 def _concrete(t: TensorType, number: Callable[[Size], Size]) -> TensorType:
@@ -210,10 +224,14 @@ def _check_vjp(n: Node, name: str, sizes: dict[str, int], given: Sequence[Any] |
 
 def _backward(trial: _Trial) -> float:
     """<tangents, Jᵀ weights> by the declared vjp."""
-    assert trial.op.vjp is not None
     seeds = tuple(param(t) for t in trial.results)
     ct: Any = seeds if isinstance(trial.y.type, TupleType) else seeds[0]
-    cts = trial.op.vjp(ct, trial.y, *trial.params, **trial.attrs)
+    if trial.op.vjp is not None:
+        cts: Sequence[Any] = trial.op.vjp(ct, trial.y, *trial.params, **trial.attrs)
+    else:
+        assert trial.op.partials is not None
+        partials = trial.op.partials(trial.y, *trial.params, **trial.attrs)
+        cts = [None if d is None else ct * d for d in partials]
     pairs = [(c, t) for c, t in zip(cts, trial.tangents, strict=True) if c is not None and t is not None]
     values = evaluate(Graph((*trial.params, *seeds), tuple(c for c, _ in pairs)), *trial.args, *trial.weights)
     return sum(float(np.sum(v * t)) for v, (_, t) in zip(values, pairs, strict=True))
@@ -245,7 +263,9 @@ def _difference(trial: _Trial, step: float) -> float:
         moved = (a if t is None else a + h * t for a, t in zip(trial.args, trial.tangents, strict=True))
         with np.errstate(all="ignore"):
             out = trial.op.numpy(*map(np.asarray, moved), **trial.attrs)
-        return sum(float(np.sum(w * np.asarray(o))) for w, o in zip(trial.weights, out if many else (out,), strict=True))
+        return sum(
+            float(np.sum(w * np.asarray(o))) for w, o in zip(trial.weights, out if many else (out,), strict=True)
+        )
 
     a, b, c = ((value(h) - value(-h)) / (2 * h) for h in (4 * step, 2 * step, step))
     first, second = (4 * b - a) / 3, (4 * c - b) / 3

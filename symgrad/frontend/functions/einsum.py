@@ -164,4 +164,4 @@ def einsum(subscripts: Any, *arrays: Value, out: Any = None, dtype: Any = None, 
         terms = [contracted(terms[i], terms[j], needed), *rest]
     (last,) = terms
     last = summed(last, set(output))
-    return into(out, wrap(permuted(last.node, [last.labels.index(l) for l in output])), True, "np.einsum")
+    return into(out, wrap(permuted(last.node, [last.labels.index(l) for l in output])), "np.einsum")

@@ -1,7 +1,7 @@
 """NumPy's ufuncs and their kin: arguments of any dtype -> pointwise primitives on one dtype.
 
-Each entry is a function of what the user wrote that gives a node; ``elementwise`` adds ``out``, ``where`` and
-``dtype``, boolean selections, and the registration.
+Each entry is a function of what the user wrote that gives a node; ``elementwise`` adds ``dtype``, selections by masks
+and the registration. (``out`` and ``where`` of ufuncs are stored by the protocol.)
 """
 
 from __future__ import annotations
@@ -12,11 +12,19 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import DTypeError, ShapeError, UnsupportedError
+from symgrad.errors import DTypeError, TraceError, UnsupportedError
 from symgrad.frontend.functions.support import (
-    Function, Value, as_bool, as_float, given, implements_numpy, node_of, same_dtype, spelled, static, wide,
+    Function,
+    Value,
+    as_bool,
+    as_float,
+    given,
+    implements_numpy,
+    listed,
+    node_of,
+    static,
 )  # fmt: skip
-from symgrad.frontend.tracer import FUNCTIONS, Tracer, float_operands, lift_masked, operands, value, wrap
+from symgrad.frontend.tracer import FUNCTIONS, Tracer, float_operands, lift_masked, operands, store, value, wrap
 from symgrad.ir.node import Node
 from symgrad.ir.types import boolean, dtype_of, f64, i8, i64
 from symgrad.ops import pointwise as p
@@ -31,10 +39,10 @@ def elementwise(*callables: Any) -> Callable[[Compute], Function]:
     """Register a function from arguments to a node as the meaning of ufuncs."""
 
     def decorate(compute: Compute) -> Function:
-        def call(*xs: Value, out: Any = None, where: Any = True, dtype: Any = None) -> Any:
+        def call(*xs: Value, dtype: Any = None) -> Any:
             if given(dtype):
                 xs = tuple(wrap(node_of(x, dtype_of(dtype))) for x in xs)
-            return into(out, lift_masked(lambda *full: wrap(compute(*listed(full))), *xs), where, spelled(callables[0]))
+            return lift_masked(lambda *full: wrap(compute(*full)), *listed(xs))
 
         call.__name__ = call.__qualname__ = callables[0].__name__
         call.__doc__ = compute.__doc__
@@ -43,26 +51,13 @@ def elementwise(*callables: Any) -> Callable[[Compute], Function]:
     return decorate
 
 
-def listed(xs: Any) -> list[Value]:
-    """Nested lists among arguments as arrays."""
-    return [wrap(node_of(x)) if isinstance(x, list | tuple) else x for x in xs]
-
-
-def into(out: Any, result: Any, where: Any, what: str) -> Any:
-    """A result as it is, or stored into ``out`` where ``where`` holds."""
-    if isinstance(out, tuple):
-        (out,) = out
-    everywhere = where is True or where is np._NoValue
+def into(out: Any, result: Any, what: str) -> Any:
+    """A result as it is, or stored into ``out``."""
     if out is None:
-        if not everywhere:
-            raise UnsupportedError(f"{what}: where= needs out=, which holds the other elements")
         return result
-    if not isinstance(out, Tracer):
-        raise UnsupportedError(f"{what}: out= wants an array made inside the compiled function")
-    if not everywhere:
-        result = wrap(p.select(as_bool(value(where)), p.as_dtype(value(result), value(out).dtype), value(out)))
-    out[...] = result
-    return out
+    if type(out) is not Tracer:
+        raise TraceError(f"{what}: out= wants an array made inside the compiled function")
+    return store(out, result, what)
 
 
 def unary(op: Compute) -> Compute:
@@ -234,7 +229,7 @@ def divmod_(x: Value, y: Value) -> tuple[Any, Any]:
 def modf(x: Value) -> tuple[Tracer, Tracer]:
     (n,) = float_operands(x)
     whole = p.trunc(n)
-    return wrap(p.select(p.lt(p.abs_(n), math.inf), n - whole, n * 0.0)), wrap(whole)
+    return wrap(p.select(p.eq(p.abs_(n), math.inf), 0.0, n - whole)), wrap(whole)
 
 
 @elementwise(np.power)
@@ -329,7 +324,7 @@ def clip(a: Value, a_min: Any = None, a_max: Any = None, out: Any = None, *, min
             return wrap(p.clip(n, limits[0], math.inf) if given(low) else p.clip(n, -math.inf, limits[0]))
         return wrap((p.maximum if given(low) else p.minimum)(n, limits[0]))
 
-    return into(out, lift_masked(compute, *listed((a,))), True, "np.clip")
+    return into(out, lift_masked(compute, *listed((a,))), "np.clip")
 
 
 @implements_numpy(np.round, np.around)
@@ -344,7 +339,7 @@ def round_(a: Value, decimals: int = 0, out: Any = None) -> Any:
         rounded = p.rint(f) if digits == 0 else p.rint(f * scale) / scale if digits > 0 else p.rint(f / scale) * scale
         return wrap(p.as_dtype(rounded, n.dtype))
 
-    return into(out, lift_masked(compute, *listed((a,))), True, "np.round")
+    return into(out, lift_masked(compute, *listed((a,))), "np.round")
 
 
 @implements_numpy(np.where)

@@ -10,11 +10,26 @@ import numpy as np
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.frontend.functions.elementwise import into
 from symgrad.frontend.functions.support import (
-    Value, asked_dtype, axes_of, axis_of, element, flat, given, implements_numpy, insert_axis, listed, move_last, node_of, part,
-    permuted, reshaped, rows_of, static_int, wide,
+    Value,
+    asked_dtype,
+    axis_of,
+    element,
+    flat,
+    given,
+    implements_numpy,
+    insert_axis,
+    listed,
+    move_last,
+    node_of,
+    part,
+    permuted,
+    reshaped,
+    rows_of,
+    static_int,
+    wide,
 )  # fmt: skip
 from symgrad.frontend.tracer import Tracer, operands, wrap
-from symgrad.ir.node import Node, constant
+from symgrad.ir.node import Node, size_node
 from symgrad.ir.sizes import broadcast_shapes, current, shown
 from symgrad.ir.types import Shape, Size, i64, product
 from symgrad.ops import folds, views
@@ -22,7 +37,6 @@ from symgrad.ops import pointwise as p
 from symgrad.ops.indexing import gather
 from symgrad.ops.kinds import broadcast_to, number, spread
 from symgrad.ops.products import dot as matrix_product
-from symgrad.ops.products import matrix_transpose
 
 
 def pair(a: Value, b: Value) -> tuple[Node, Node]:
@@ -73,7 +87,7 @@ def _batched(x: Node, y: Node, what: str, a: Node, b: Node) -> Node:
 
 @implements_numpy(np.matmul)
 def matmul(x1: Value, x2: Value, /, out: Any = None) -> Any:
-    return into(out, wrap(matmul_nodes(*pair(x1, x2))), True, "np.matmul")
+    return into(out, wrap(matmul_nodes(*pair(x1, x2))), "np.matmul")
 
 
 @implements_numpy(np.dot)
@@ -87,7 +101,7 @@ def dot(a: Value, b: Value, out: Any = None) -> Any:
         raise mismatch("dot", x, y)
     else:
         result = contracted(x, y, (x.ndim - 1,), (y.ndim - 2,))
-    return into(out, wrap(result), True, "np.dot")
+    return into(out, wrap(result), "np.dot")
 
 
 @implements_numpy(np.vdot)
@@ -116,7 +130,7 @@ def outer(a: Value, b: Value, out: Any = None) -> Any:
     x, y = (flat(n) if n.ndim else insert_axis(n, 0) for n in pair(a, b))
     shape = (x.shape[0], y.shape[0])
     result = views.broadcast(x, shape=shape, axes=(0,)) * views.broadcast(y, shape=shape, axes=(1,))
-    return into(out, wrap(result), True, "np.outer")
+    return into(out, wrap(result), "np.outer")
 
 
 @implements_numpy(np.vecdot, np.linalg.vecdot)
@@ -233,7 +247,7 @@ def multi_dot(arrays: Sequence[Value], *, out: Any = None) -> Any:
     def multiply(i: int, j: int) -> Node:
         return nodes[i] if i == j else matmul_nodes(multiply(i, cut[i][j]), multiply(cut[i][j] + 1, j), "multi_dot")
 
-    return into(out, wrap(multiply(0, count - 1)), True, "np.linalg.multi_dot")
+    return into(out, wrap(multiply(0, count - 1)), "np.linalg.multi_dot")
 
 
 @implements_numpy(np.linalg.matrix_power)
@@ -293,7 +307,7 @@ def diagonal(a: Value, offset: int = 0, axis1: Any = 0, axis2: Any = 1) -> Trace
 def trace(a: Value, offset: int = 0, axis1: Any = 0, axis2: Any = 1, dtype: Any = None, out: Any = None) -> Any:
     d = node_of(diagonal(a, offset, axis1, axis2))
     d = p.as_dtype(d, asked_dtype(dtype, wide(d.dtype)))
-    return into(out, wrap(folds.sum_(d, axes=(d.ndim - 1,))), True, "np.trace")
+    return into(out, wrap(folds.sum_(d, axes=(d.ndim - 1,))), "np.trace")
 
 
 def diagonal_matrix(v: Node, k: int) -> Node:
@@ -383,14 +397,8 @@ def convolved(a: Node, v: Node, mode: str) -> Node:
             total = term if total is None else total + term
         return total  # type: ignore[no-any-return]  # a kernel has at least one element
     shape: Shape = (size, m)
-    at = folds.iota_along(shape, 0) - folds.iota_along(shape, 1) + p.as_dtype(_size(skip + m - 1), i64)
+    at = folds.iota_along(shape, 0) - folds.iota_along(shape, 1) + size_node(skip + m - 1)
     return folds.sum_(gather(wide_a, at, axes=(0,)) * views.broadcast(v, shape=shape, axes=(1,)), axes=(1,))
-
-
-def _size(size: Size) -> Node:
-    from symgrad.ir.node import size_node
-
-    return size_node(size)
 
 
 @implements_numpy(np.convolve)
@@ -411,6 +419,3 @@ def correlate(a: Value, v: Value, mode: str = "valid") -> Tracer:
         raise UnsupportedError("np.correlate: mode='same' with a kernel longer than the array is not supported")
     turned = part(y, 0, y.shape[0] - 1, y.shape[0], -1)
     return wrap(convolved(x, turned, mode))
-
-
-__all__ = ["constant", "matrix_transpose"]

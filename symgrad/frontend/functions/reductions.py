@@ -7,16 +7,32 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import UnsupportedError
-from symgrad.frontend.functions.support import (
-    Function, Value, any_traced, as_bool, as_float, asked_dtype, axes_of, axis_of, count_of, flat, given, implements_numpy,
-    insert_axis, kept_dims, node_of, over, part, positive, static_int, wide,
-)  # fmt: skip
 from symgrad.frontend.functions.elementwise import into, is_nan
-from symgrad.frontend.tracer import Tracer, fold_masked, operands, value, wrap
+from symgrad.frontend.functions.support import (
+    Function,
+    Value,
+    as_bool,
+    as_float,
+    asked_dtype,
+    axes_of,
+    axis_of,
+    count_of,
+    flat,
+    given,
+    implements_numpy,
+    insert_axis,
+    kept_dims,
+    node_of,
+    over,
+    part,
+    positive,
+    static_int,
+    wide,
+)  # fmt: skip
+from symgrad.frontend.tracer import Tracer, operands, value, wrap
 from symgrad.ir.node import Node
 from symgrad.ir.sizes import current
-from symgrad.ir.types import DType, Size, boolean, dtype_of, f64, i8, i64
+from symgrad.ir.types import DType, Size, boolean, i8, i64
 from symgrad.ops import folds, views
 from symgrad.ops import pointwise as p
 from symgrad.ops.kinds import broadcast_to, number, spread
@@ -26,14 +42,10 @@ Axes = tuple[int, ...]
 
 def selected(a: Value, where: Any) -> tuple[Node, Node | None]:
     """The array of a reduction and the mask of the elements that count, None for all."""
-    full, mask = fold_masked(a)
-    n = node_of(full)
-    if where is not True and given(where):
-        chosen = as_bool(node_of(where))
-        mask = chosen if mask is None else p.and_(*spread(mask, chosen))
-    if mask is None:
+    n = node_of(a)
+    if where is True or not given(where):
         return n, None
-    n, mask = spread(n, mask)
+    n, mask = spread(n, as_bool(node_of(where)))
     return n, mask
 
 
@@ -49,7 +61,7 @@ def count(n: Node, mask: Node | None, axes: Axes, dtype: DType) -> Node:
 
 
 def finish(n: Node, x: Node, axes: Axes, keepdims: Any, out: Any, what: str) -> Any:
-    return into(out, wrap(kept_dims(n, axes, x.shape, keepdims)), True, what)
+    return into(out, wrap(kept_dims(n, axes, x.shape, keepdims)), what)
 
 
 # --- sums and products -----------------------------------------------------------------------------------------------
@@ -157,7 +169,7 @@ min_ = _extreme("min", folds.min_, p.minimum, folds.highest, "minimum")
 
 @implements_numpy(np.ptp)
 def ptp(a: Value, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
-    return into(out, wrap(value(max_(a, axis=axis, keepdims=keepdims)) - value(min_(a, axis=axis, keepdims=keepdims))), True, "np.ptp")
+    return into(out, wrap(value(max_(a, axis=axis, keepdims=keepdims)) - value(min_(a, axis=axis, keepdims=keepdims))), "np.ptp")
 
 
 def _position(name: str, op: Any) -> Function:
@@ -171,7 +183,7 @@ def _position(name: str, op: Any) -> Function:
         y = op(p.as_dtype(x, i8) if x.dtype == boolean else x, axis=k)
         if given(keepdims) and keepdims:
             y = views.reshape(y, shape=tuple(1 if j in axes else s for j, s in enumerate(shape)))
-        return into(out, wrap(y), True, f"np.{name}")
+        return into(out, wrap(y), f"np.{name}")
 
     position.__name__ = name
     return position
@@ -265,7 +277,7 @@ def _running(name: str, op: Any) -> Function:
         x = node_of(a)
         x = p.as_dtype(x, asked_dtype(dtype, wide(x.dtype)))
         x, k = (flat(x), 0) if axis is None else (x, axis_of(axis, x.ndim, f"np.{name}"))
-        return into(out, wrap(op(x, axis=k, reverse=False)), True, f"np.{name}")
+        return into(out, wrap(op(x, axis=k, reverse=False)), f"np.{name}")
 
     running.__name__ = name
     return running
@@ -303,138 +315,10 @@ def diff(a: Value, n: int = 1, axis: Any = -1, prepend: Any = None, append: Any 
 
 @implements_numpy(np.ediff1d)
 def ediff1d(ary: Value, to_end: Any = None, to_begin: Any = None) -> Tracer:
-    return diff(wrap(flat(node_of(ary))), prepend=to_begin, append=to_end) if not (given(to_end) or given(to_begin)) else _ends(ary, to_begin, to_end)
-
-
-def _ends(ary: Value, begin: Any, end: Any) -> Tracer:
     middle = node_of(diff(wrap(flat(node_of(ary)))))
-    pieces = [*([flat(node_of(begin, middle.dtype))] if given(begin) else []), middle]
-    pieces += [flat(node_of(end, middle.dtype))] if given(end) else []
-    return wrap(views.concatenate(*(_at_least_1d(e) for e in pieces), axis=0))
+    pieces = [middle if e is middle else _at_least_1d(node_of(e, middle.dtype)) for e in (to_begin, middle, to_end) if given(e)]
+    return wrap(views.concatenate(*(flat(e) for e in pieces), axis=0))
 
 
 def _at_least_1d(n: Node) -> Node:
     return n if n.ndim else insert_axis(n, 0)
-
-
-# --- weighted and statistical ----------------------------------------------------------------------------------------
-
-
-def weights_like(weights: Node, x: Node, axes: Axes) -> Node:
-    """Weights against the array: of its shape, or one for each index of the axes."""
-    if weights.ndim == x.ndim:
-        return broadcast_to(weights, x.shape)
-    if weights.ndim != len(axes):
-        raise TypeError("Axis must be specified when shapes of a and weights differ.")
-    return views.broadcast(weights, shape=x.shape, axes=axes)
-
-
-@implements_numpy(np.average)
-def average(a: Value, axis: Any = None, weights: Value = None, returned: bool = False, *, keepdims: Any = False) -> Any:
-    x = as_float(node_of(a))
-    axes = axes_of(axis, x.ndim, "np.average")
-    if weights is None:
-        w = None
-        y, total = mean_node(x, None, axes), count_of(x.shape, axes, x.dtype)
-    else:
-        x, w = operands(wrap(x), wrap(node_of(weights)))
-        w = weights_like(w, x, axes)
-        total = folds.sum_(w, axes=axes)
-        y = folds.sum_(x * w, axes=axes) / total
-    result = finish(y, x, axes, keepdims, None, "np.average")
-    return (result, wrap(broadcast_to(kept_dims(total, axes, x.shape, keepdims) if w is not None else total, value(result).shape))) if returned else result
-
-
-def _rows(m: Value, rowvar: bool) -> Node:
-    x = as_float(node_of(m))
-    if x.ndim > 2:
-        raise ValueError("m has more than 2 dimensions")
-    x = insert_axis(x, 0) if x.ndim < 2 else x
-    return x if rowvar or x.shape[0] == 1 else views.transpose(x, perm=(1, 0))
-
-
-@implements_numpy(np.cov)
-def cov(m: Value, y: Value = None, rowvar: bool = True, bias: bool = False, ddof: Any = None) -> Tracer:
-    x = _rows(m, rowvar)
-    if y is not None:
-        x = views.concatenate(*(value(t) for t in map(wrap, operands(wrap(x), wrap(_rows(y, rowvar))))), axis=0)
-    c = x - over(mean_node(x, None, (1,)), x, (1,))
-    n = p.maximum(count_of(x.shape, (1,), x.dtype) - float((0 if bias else 1) if ddof is None else ddof), 0.0)
-    from symgrad.ops.products import dot
-
-    return wrap(_squeezed(dot(c, views.transpose(c, perm=(1, 0))) / n))
-
-
-def _squeezed(n: Node) -> Node:
-    return views.reshape(n, shape=tuple(s for s in n.shape if s != 1)) if 1 in n.shape else n
-
-
-@implements_numpy(np.corrcoef)
-def corrcoef(x: Value, y: Value = None, rowvar: bool = True) -> Tracer:
-    c = value(cov(x, y, rowvar))
-    if not c.ndim:
-        return wrap(c / c)
-    from symgrad.frontend.functions.products import diagonal_node
-
-    deviation = p.sqrt(diagonal_node(c, 0, 0, 1))
-    n = deviation.shape[0]
-    rows, columns = (views.broadcast(deviation, shape=(n, n), axes=(k,)) for k in (0, 1))
-    return wrap(p.clip(c / rows / columns, -1.0, 1.0))
-
-
-@implements_numpy(np.trapezoid)
-def trapezoid(y: Value, x: Value = None, dx: Value = 1.0, axis: Any = -1) -> Tracer:
-    n = as_float(node_of(y))
-    k = axis_of(axis, n.ndim, "np.trapezoid")
-    step = node_of(dx)
-    if x is not None:
-        points = node_of(diff(wrap(node_of(x)), axis=-1 if node_of(x).ndim == 1 else k))
-        step = views.reshape(points, shape=tuple(points.shape[0] if j == k else 1 for j in range(n.ndim))) if points.ndim == 1 else points
-    n, step = operands(wrap(n), wrap(step))
-    less: Size = n.shape[k] - 1
-    area = p.mul(*spread((part(n, k, 1, less) + part(n, k, 0, less)) * 0.5, step))
-    return wrap(folds.sum_(area, axes=(k,)))
-
-
-@implements_numpy(np.linalg.norm)
-def norm(x: Value, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    full, mask = fold_masked(x)
-    n = only(as_float(node_of(full)), mask, 0)
-    axes = axes_of(axis, n.ndim, "np.linalg.norm")
-    if axis is None and ord is not None and n.ndim > 2:
-        raise ValueError("Improper number of dimensions to norm.")
-    if ord is None or (ord == "fro" and len(axes) == 2) or (ord == 2 and len(axes) == 1):
-        y = folds.norm2(n, axes=axes)
-    elif len(axes) == 1:
-        y = _vector_norm(n, ord, axes)
-    elif len(axes) == 2:
-        order = axes if axis is None else tuple(axis_of(a, n.ndim, "np.linalg.norm") for a in axis)
-        y = _matrix_norm(n, ord, order)
-    else:
-        raise ValueError("Improper number of dimensions to norm.")
-    return finish(y, n, axes, keepdims, None, "np.linalg.norm")
-
-
-def _vector_norm(n: Node, ord: Any, axes: Axes) -> Node:
-    if isinstance(ord, str):
-        raise ValueError(f"Invalid norm order '{ord}' for vectors")
-    size = p.abs_(n)
-    if ord in (math.inf, -math.inf):
-        fold = folds.max_ if ord > 0 else folds.min_
-        return fold(size, axes=axes)
-    if ord == 0:
-        return folds.sum_(p.as_dtype(p.ne(n, 0.0), n.dtype), axes=axes)
-    if ord == 1:
-        return folds.sum_(size, axes=axes)
-    return p.pow_(folds.sum_(p.pow_(size, float(ord)), axes=axes), 1.0 / float(ord))
-
-
-def _matrix_norm(n: Node, ord: Any, axes: Axes) -> Node:
-    """The largest or smallest sum of a column (1, -1) or row (inf, -inf)."""
-    if ord not in (1, -1, math.inf, -math.inf):
-        raise UnsupportedError(f"np.linalg.norm: ord={ord!r} of matrices is not supported; 1, -1, inf, -inf and 'fro' are")
-    row, column = axes
-    inner, outer = (row, column) if abs(ord) == 1 else (column, row)
-    sums = folds.sum_(p.abs_(n), axes=(inner,))
-    fold = folds.max_ if ord > 0 else folds.min_
-    return fold(sums, axes=(outer - (outer > inner),))

@@ -11,17 +11,33 @@ import numpy as np
 from symgrad.errors import ShapeError, UnsupportedError
 from symgrad.frontend.functions.elementwise import into
 from symgrad.frontend.functions.support import (
-    Value, asked_dtype, axes_of, axis_of, flat, implements_numpy, insert_axis, listed, node_of, part, positive, reshaped, same_dtype,
-    shape_of, stacked, static, static_int,
+    Value,
+    asked_dtype,
+    axes_of,
+    axis_of,
+    flat,
+    implements_numpy,
+    insert_axis,
+    listed,
+    node_of,
+    part,
+    positive,
+    reshaped,
+    rows_of,
+    same_dtype,
+    shape_of,
+    stacked,
+    static,
+    static_int,
 )  # fmt: skip
-from symgrad.frontend.tracer import Tracer, view_of, wrap
-from symgrad.ir.node import Node
+from symgrad.frontend.tracer import Tracer, make_size, view_of, wrap
+from symgrad.ir.node import Node, constant
 from symgrad.ir.sizes import broadcast_shapes, current, shown
-from symgrad.ir.types import Shape, Size, product
+from symgrad.ir.types import Shape, Size, i64, product
 from symgrad.ops import pointwise as p
 from symgrad.ops import views
 from symgrad.ops.indexing import gather
-from symgrad.ops.kinds import broadcast_to, number
+from symgrad.ops.kinds import broadcast_to
 from symgrad.ops.views import inverse
 
 Read = Callable[[Node], Node]
@@ -203,20 +219,12 @@ def joined(nodes: Sequence[Node], axis: Any, dtype: Any, what: str) -> Node:
     return views.concatenate(*(p.as_dtype(n, asked_dtype(dtype, n.dtype)) for n in nodes), axis=k)
 
 
-def rows_of(arrays: Value) -> list[Node]:
-    """The arrays of a sequence, or along the first axis of an array."""
-    if isinstance(arrays, list | tuple):
-        return [node_of(a) for a in arrays]
-    n = node_of(arrays)
-    return [reshaped(part(n, 0, k, 1), n.shape[1:]) for k in range(current().pin(n.shape[0]))]
-
-
 @implements_numpy(np.concatenate, np.concat)
 def concatenate(arrays: Value, /, axis: Any = 0, out: Any = None, *, dtype: Any = None) -> Any:
     nodes = rows_of(arrays)
     if axis is None:
         nodes, axis = [flat(n) if n.ndim else insert_axis(n, 0) for n in nodes], 0
-    return into(out, wrap(joined(nodes, axis, dtype, "np.concatenate")), True, "np.concatenate")
+    return into(out, wrap(joined(nodes, axis, dtype, "np.concatenate")), "np.concatenate")
 
 
 @implements_numpy(np.stack)
@@ -225,7 +233,7 @@ def stack(arrays: Value, axis: Any = 0, out: Any = None, *, dtype: Any = None) -
     if not nodes:
         raise ValueError("need at least one array to stack")
     n = stacked(nodes, axis_of(axis, nodes[0].ndim + 1, "np.stack"))
-    return into(out, wrap(p.as_dtype(n, asked_dtype(dtype, n.dtype))), True, "np.stack")
+    return into(out, wrap(p.as_dtype(n, asked_dtype(dtype, n.dtype))), "np.stack")
 
 
 def _raised(nodes: list[Node], ndim: int, grow: Callable[[Shape], Shape]) -> list[Node]:
@@ -310,10 +318,8 @@ def split(ary: Value, indices_or_sections: Any, axis: Any = 0) -> list[Any]:
         step = size // int(sections)
         if not current().same(step * int(sections), size):
             raise ValueError("array split does not result in an equal division")
-        lead, count = tuple(slice(None) for _ in range(k)), int(sections)
-        from symgrad.frontend.lengths import make_size
-
-        return [a[(*lead, slice(make_size(step * j), make_size(step * (j + 1))))] for j in range(count)]
+        lead = (slice(None),) * k
+        return [a[(*lead, slice(make_size(step * j), make_size(step * (j + 1))))] for j in range(int(sections))]
     return array_split(a, indices_or_sections, axis)  # type: ignore[no-any-return]  # a registered function
 
 
@@ -425,9 +431,6 @@ def repeat(a: Value, repeats: Any, axis: Any = None) -> Tracer:
 
 def picked(n: Node, index: Any, axis: int) -> Node:
     """``n`` at known positions of one axis."""
-    from symgrad.ir.node import constant
-    from symgrad.ir.types import i64
-
     out = gather(n, constant(index, i64), axes=(axis,))
     order = list(range(1, n.ndim))
     order.insert(axis, 0)
@@ -506,6 +509,3 @@ def _padded(n: Node, axis: int, width: tuple[Size, Size], mode: str) -> Node:
     left = part(n, axis, before - 1 + skip, before, -1)
     right = part(n, axis, size - 1 - skip, after, -1)
     return views.concatenate(left, n, right, axis=axis)
-
-
-__all__ = ["number", "picked", "rearranged", "reshape_view", "transpose_view"]

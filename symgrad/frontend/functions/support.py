@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ShapeError, UnsupportedError
-from symgrad.frontend.tracer import FUNCTIONS, Tracer, TracedSize, is_traced, size_of, value
+from symgrad.frontend.tracer import TracedSize, Tracer, contains_traced, implements, size_of, spelled, value, wrap
 from symgrad.ir.node import Node, size_node, splat
-from symgrad.ir.sizes import current
+from symgrad.ir.sizes import current, shown
 from symgrad.ir.types import DType, Shape, Size, boolean, check_axis, dtype_of, f64, i64, promote, u64
 from symgrad.ops import folds, views
 from symgrad.ops import pointwise as p
@@ -26,25 +26,11 @@ Function = Callable[..., Any]
 _HARMLESS = {"order": ("K", "C", "A", None), "casting": ("same_kind", "safe", "unsafe"), "subok": (True, False), "copy": (True, False, None)}
 
 
-def spelled(function: Any) -> str:
-    """A function as the user writes it: ``np.linalg.norm``."""
-    if not isinstance(function, np.ufunc) or getattr(np, function.__name__, None) is function:
-        module = (getattr(function, "__module__", None) or "numpy").split(".")
-        name = getattr(function, "__name__", str(function))
-    else:
-        module, name = ["scipy", "special"], function.__name__
-    module = [m for m in module if not m.startswith("_") and m not in ("builtins", "core")]
-    return ".".join(["np" if m == "numpy" else m for m in module] + [name])
-
-
 def implements_numpy(*callables: Any, what: str | None = None) -> Callable[[Function], Function]:
     """Register a function as the meaning of NumPy callables; keywords it does not know are errors that name them."""
 
     def decorate(function: Function) -> Function:
-        checked = with_known_keywords(function, what or spelled(callables[0]))
-        for c in callables:
-            FUNCTIONS[c] = checked
-        return checked
+        return implements(*callables)(with_known_keywords(function, what or spelled(callables[0])))
 
     return decorate
 
@@ -76,17 +62,15 @@ def given(x: Any) -> bool:
 
 def node_of(x: Value, dtype: DType | None = None) -> Node:
     """A node for anything NumPy takes for an array."""
-    if isinstance(x, list | tuple) and any_traced(x):
+    if isinstance(x, list | tuple) and contains_traced(x):
         node = stacked([node_of(item) for item in x])
         return node if dtype is None else p.as_dtype(node, dtype)
     return value(x) if dtype is None else p.as_dtype(value(x), dtype)
 
 
-def any_traced(x: Any) -> bool:
-    """Whether there is anything traced in nested lists."""
-    if isinstance(x, list | tuple):
-        return any(any_traced(item) for item in x)
-    return is_traced(x) or isinstance(x, TracedSize)
+def listed(xs: Iterable[Value]) -> list[Value]:
+    """Nested lists among arguments as arrays."""
+    return [wrap(node_of(x)) if isinstance(x, list | tuple) else x for x in xs]
 
 
 def stacked(nodes: Sequence[Node], axis: int = 0) -> Node:
@@ -95,14 +79,8 @@ def stacked(nodes: Sequence[Node], axis: int = 0) -> Node:
     first = nodes[0].shape
     for n in nodes[1:]:
         if n.ndim != len(first) or not all(current().same(a, b) for a, b in zip(n.shape, first, strict=True)):
-            raise ShapeError(f"all input arrays must have the same shape, got {' and '.join(shown_shape(n) for n in nodes)}")
+            raise ShapeError(f"all input arrays must have the same shape, got {' and '.join(shown(n.shape) for n in nodes)}")
     return views.concatenate(*(insert_axis(n, axis) for n in nodes), axis=axis)
-
-
-def shown_shape(n: Node) -> str:
-    from symgrad.ir.sizes import shown
-
-    return shown(n.shape)
 
 
 def same_dtype(nodes: Iterable[Node]) -> list[Node]:
@@ -131,11 +109,19 @@ def asked_dtype(dtype: Any, otherwise: DType) -> DType:
     return dtype_of(dtype) if given(dtype) else otherwise
 
 
+def rows_of(arrays: Value) -> list[Node]:
+    """The arrays of a sequence, or along the first axis of an array."""
+    if isinstance(arrays, list | tuple):
+        return [node_of(a) for a in arrays]
+    n = node_of(arrays)
+    return [element(n, 0, k) for k in range(current().pin(n.shape[0]))]
+
+
 def static(x: Any) -> Any:
     """The plain value of an argument that is no tracer, or a tracer of a literal; else None."""
     if isinstance(x, Tracer):
         return splat(x.node)
-    if isinstance(x, TracedSize) or any_traced(x):
+    if isinstance(x, TracedSize) or contains_traced(x):
         return None
     return x
 
@@ -170,7 +156,7 @@ def shape_of(shape: Any) -> Shape:
     if isinstance(shape, list | tuple):
         return tuple(size_of(s) for s in shape)
     if isinstance(shape, np.ndarray) and shape.ndim == 1:
-        return tuple(int(s) for s in shape)
+        return tuple(size_of(s) for s in shape)
     return (size_of(shape),)
 
 

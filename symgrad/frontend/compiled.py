@@ -1,0 +1,267 @@
+"""A function that compiles itself for the types it is called with: what every transform returns."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symgrad.compiler import Executable, compile_graph
+from symgrad.errors import SymgradError
+from symgrad.frontend import transforms
+from symgrad.frontend.hooks import prepared
+from symgrad.frontend.leaves import Static, is_static, shapeless, token
+from symgrad.frontend.lowered import Lowered, lower_call
+from symgrad.frontend.trace import Traced, trace_call
+from symgrad.frontend.tracing import tracing
+from symgrad.frontend.tree import TreeDef, flatten, leaf_paths
+
+Function = Callable[..., Any]
+
+
+def _run(fun: Function) -> Function:
+    return lambda *args, **kwargs: prepared(fun)(*args, **kwargs)
+
+
+TRANSFORMS: dict[str, Callable[..., Function]] = {
+    "jit": _run,
+    "grad": transforms.grad,
+    "value_and_grad": transforms.value_and_grad,
+    "jacrev": transforms.jacrev,
+    "jacfwd": transforms.jacfwd,
+    "jacobian": transforms.jacobian,
+    "hessian": transforms.hessian,
+    "hvp": transforms.hvp,
+    "vmap": transforms.vmap,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Keywords of ``jit`` and of every transform that compiles."""
+
+    static_argnums: tuple[int, ...] = ()
+    static_argnames: tuple[str, ...] = ()
+    backend: str = "cpu"
+    parallel: int | None = None
+    stabilize: bool = True
+
+
+class CacheInfo(NamedTuple):
+    """``misses`` counts programs built or loaded, ``compiled`` those of them that had to be compiled."""
+
+    hits: int
+    misses: int
+    currsize: int
+    compiled: int
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Variant:
+    """A program for one signature: for fixed ``shapes``, or (None) for any lengths that its guards allow."""
+
+    traced: Traced
+    executable: Executable
+    shapes: tuple[tuple[int, ...], ...] | None
+
+    def __call__(self, values: list[Any], sizes: dict[str, int]) -> Any:
+        arrays = [v if type(v) is np.ndarray else np.asarray(v) for v in values]
+        return self.traced.rebuild(self.executable(arrays, sizes))
+
+
+class Compiled:
+    """``fun`` under a transform, compiled once for each signature. Thread-safe; results never alias arguments."""
+
+    __symgrad_transform__ = True
+
+    def __init__(self, fun: Function, transform: str, settings: dict[str, Any], options: Options) -> None:
+        functools.update_wrapper(self, fun)
+        self.__wrapped__ = fun
+        self.__name__ = transforms.name_of(fun)
+        self.__qualname__ = getattr(fun, "__qualname__", self.__name__)
+        self.transform = transform
+        self.settings = settings
+        self.options = options
+        self.traced = TRANSFORMS[transform](fun, **settings)
+        self._signature = _signature(fun)
+        self._variants: dict[Any, tuple[Variant, ...]] = {}
+        self._lock = threading.RLock()
+        self._hits = 0
+        self._compiled = 0
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if tracing():
+            args, kwargs = self.bound(args, kwargs)
+            return self.traced(*args, **kwargs)
+        leaves, tree = self.leaves(args, kwargs)
+        key, shapes = self._key(leaves, tree)
+        for variant in self._variants.get(key, ()):
+            found = _inputs(variant, leaves, shapes)
+            if found is not None:
+                self._hits += 1
+                return variant(*found)
+        return self._first_call(leaves, tree, key, shapes)
+
+    def _first_call(self, leaves: list[Any], tree: TreeDef, key: Any, shapes: tuple[tuple[int, ...], ...]) -> Any:
+        with self._lock:
+            for variant in self._variants.get(key, ()):  # another thread may have compiled it meanwhile
+                if (found := _inputs(variant, leaves, shapes)) is not None:
+                    return variant(*found)
+            free = bool(self._variants.get(key))
+            variant = self._build(leaves, tree, None if free else shapes)
+            self._variants[key] = (variant, *self._variants.get(key, ()))
+        found = _inputs(variant, leaves, shapes)
+        assert found is not None, "a program fits the call it was made for"
+        return variant(*found)
+
+    def _build(self, leaves: list[Any], tree: TreeDef, shapes: tuple[tuple[int, ...], ...] | None) -> Variant:
+        traced = trace_call(self.traced, leaves, tree, free=shapes is None, stabilize=self.options.stabilize)
+        executable = compile_traced(traced, self.__name__, self.options)
+        self._compiled += executable.native.compiled
+        return Variant(traced, executable, shapes)
+
+    # --- arguments ---
+
+    def bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Arguments by position as far as the signature allows, with defaults filled in."""
+        if self._signature is None or self.transform in ("vmap", "hvp"):
+            return args, kwargs
+        call = self._signature.bind(*args, **kwargs)
+        call.apply_defaults()
+        return call.args, call.kwargs
+
+    def leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], TreeDef]:
+        """The flat arguments; static ones as ``Static``."""
+        given = len(args)
+        args, kwargs = self.bound(args, kwargs)
+        positions = {n % max(len(args), 1) for n in self.options.static_argnums}
+        names = self.options.static_argnames
+        parameters = list(self._signature.parameters) if self._signature is not None else []
+        by_position = [
+            Static(a) if k in positions or (k < len(parameters) and parameters[k] in names) or (k >= given and isinstance(a, str)) else a
+            for k, a in enumerate(args)
+        ]
+        by_name = {k: Static(v) if k in names or isinstance(v, str) and k not in self._passed(kwargs) else v for k, v in kwargs.items()}
+        return flatten((tuple(by_position), by_name))
+
+    def _passed(self, kwargs: dict[str, Any]) -> set[str]:
+        """Keyword arguments that differ from their defaults, so were passed."""
+        if self._signature is None:
+            return set(kwargs)
+        parameters = self._signature.parameters
+        return {k for k, v in kwargs.items() if k not in parameters or parameters[k].default is not v}
+
+    def _key(self, leaves: list[Any], tree: TreeDef) -> tuple[Any, tuple[tuple[int, ...], ...]]:
+        try:
+            tokens = [token(leaf, "") for leaf in leaves]
+            key = (tree, *map(shapeless, tokens))
+            hash(key)
+        except SymgradError:
+            raise self._bad_argument(leaves, tree) from None
+        except TypeError as e:
+            raise TypeError(f"{self.__name__}: a static argument must be hashable ({e})") from None
+        return key, tuple(t[2] for t in tokens if isinstance(t, tuple) and t[0] == "array")
+
+    def _bad_argument(self, leaves: list[Any], tree: TreeDef) -> SymgradError:
+        from symgrad.frontend.tree import unflatten
+
+        args, kwargs = unflatten(tree, leaves)
+        names = transforms.argument_names(self.__wrapped__, len(args))
+        named = [(names[k], a) for k, a in enumerate(args)] + list(kwargs.items())
+        for name, argument in named:
+            for leaf, path in zip(flatten(argument)[0], leaf_paths(argument), strict=True):
+                try:
+                    token(leaf, f"{name}{path} of {self.__name__}")
+                except SymgradError as e:
+                    return transforms.about(e, self.__wrapped__)
+        raise AssertionError("some argument was refused")
+
+    # --- looking inside ---
+
+    def cache_info(self) -> CacheInfo:
+        """Calls answered by a program that was there, programs made, programs kept, programs compiled."""
+        kept = sum(map(len, self._variants.values()))
+        return CacheInfo(self._hits, kept, kept, self._compiled)
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """The program for argument types: specs such as ``"f64[n,3]"``, or arrays and numbers."""
+        return lower_call(self, args, kwargs)
+
+    def formula(self, *, simplify: bool = True, expand: bool = True, **specs: Any) -> Any:
+        """The value and its derivatives as mathematics; without specs every argument is a float64 scalar.
+
+        Returns a ``symgrad.symbolic.formula.Formula``.
+        """
+        from symgrad.frontend.inspection import formula  # sympy is loaded when first needed
+
+        return formula(self, specs, simplify=simplify, expand=expand)
+
+    def verify(self, *args: Any, **kwargs: Any) -> Any:
+        """Check every derivative rule used, and the whole gradient at these arguments. Returns a ``Report``."""
+        from symgrad.frontend.inspection import verify  # sympy is loaded when first needed
+
+        return verify(self, args, kwargs)
+
+    def explain(self) -> str:
+        """What was decided for each program made so far: rewrites, loops, temporaries, assumptions."""
+        from symgrad.frontend.inspection import explain
+
+        return explain(self)
+
+    @property
+    def variants(self) -> Sequence[Variant]:
+        """The programs made so far."""
+        return [v for group in self._variants.values() for v in group]
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<symgrad.{self.transform} of {self.__wrapped__!r}>"
+
+    def __reduce__(self) -> Any:
+        module = sys.modules.get(self.__module__ or "")
+        found: Any = module
+        for part in self.__qualname__.split("."):
+            found = getattr(found, part, None)
+        if found is self:
+            return self.__qualname__
+        return Compiled, (self.__wrapped__, self.transform, self.settings, self.options)
+
+
+def compile_traced(traced: Traced, name: str, options: Options) -> Executable:
+    """The native program of a traced call."""
+    from symgrad.ir.sizes import assuming
+
+    with assuming(traced.sizes):
+        return compile_graph(traced.graph, _identifier(name), backend=options.backend)
+
+
+def _identifier(name: str) -> str:
+    clean = "".join(c if c.isalnum() and c.isascii() else "_" for c in name)
+    return clean if clean and not clean[0].isdigit() else f"f_{clean}"
+
+
+def _inputs(variant: Variant, leaves: list[Any], shapes: tuple[tuple[int, ...], ...]) -> tuple[list[Any], dict[str, int]] | None:
+    """Input values and lengths when the program fits this call."""
+    if variant.shapes is not None and variant.shapes != shapes:
+        return None
+    captured = variant.traced.captured()
+    if captured is None:
+        return None
+    values = [leaf for leaf in leaves if not is_static(leaf)] + captured
+    sizes = variant.traced.lengths(values)
+    return None if sizes is None else (values, sizes)
+
+
+def _signature(fun: Function) -> inspect.Signature | None:
+    try:
+        return inspect.signature(fun)
+    except (TypeError, ValueError):
+        return None

@@ -1,0 +1,114 @@
+"""A program for argument types, to be read: every stage as text, its cost, and the compiled function."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from symgrad.codegen.llvm import default_cache, load
+from symgrad.compiler import Executable
+from symgrad.errors import ShapeError, SymgradError, UnsupportedError
+from symgrad.frontend.leaves import Spec, as_spec, is_static
+from symgrad.frontend.trace import Traced, trace_call
+from symgrad.frontend.tree import TreeDef, flatten
+from symgrad.ir.graph import Graph
+from symgrad.ir.loops import Program
+from symgrad.ir.programs import program_text
+from symgrad.ir.sizes import assuming
+from symgrad.lower.cost import cost
+from symgrad.lower.program import lower
+from symgrad.passes.simplify import simplify
+
+if TYPE_CHECKING:
+    from symgrad.frontend.compiled import Compiled
+
+STAGES = ("graph", "loops", "llvm", "asm")
+
+
+@dataclass(frozen=True, eq=False)
+class Lowered:
+    """The stages of one program."""
+
+    name: str
+    traced: Traced
+    tree: TreeDef
+    graph: Graph
+    program: Program
+
+    def as_text(self, stage: str) -> str:
+        """One stage: ``"graph"``, ``"loops"``, ``"llvm"`` (optimised IR) or ``"asm"`` (of this machine)."""
+        match stage:
+            case "graph":
+                return str(self.graph)
+            case "loops":
+                return program_text(self.program)
+            case "llvm":
+                return self._executable.native.llvm
+            case "asm":
+                return self._executable.native.asm
+        raise UnsupportedError(f"stage {stage!r} is not there; stages are {', '.join(STAGES)}")
+
+    def cost(self) -> dict[str, int]:
+        """``flops`` and ``bytes`` of one call; sizes need numbers, as in ``"f64[n=1000]"``."""
+        known = dict(self.traced.sizes.hints)
+        return cost(self.program, known)
+
+    def compile(self) -> Callable[..., Any]:
+        """The native function, for arguments of these types."""
+
+        def compiled(*args: Any, **kwargs: Any) -> Any:
+            leaves, tree = flatten((args, kwargs))
+            if tree != self.tree:
+                raise ShapeError(f"{self.name} was lowered for other arguments: {self.tree}, got {tree}")
+            values = [x for x in leaves if not is_static(x)]
+            captured = self.traced.captured()
+            if captured is None:
+                raise ShapeError(f"{self.name}: values from outside have changed since it was lowered")
+            arrays = [np.asarray(v) for v in [*values, *captured]]
+            sizes = self.traced.lengths([*values, *captured]) if _ranks_fit(self.graph, arrays) else None
+            if sizes is None:
+                shapes = ", ".join(str(a.shape) for a in arrays)
+                raise ShapeError(f"{self.name} was lowered for other lengths than those of {shapes}")
+            return self.traced.rebuild(self._executable(arrays, sizes))
+
+        compiled.__name__ = self.name
+        return compiled
+
+    @cached_property
+    def _executable(self) -> Executable:
+        return Executable(self.graph, self.program, load(self.program, cache=default_cache()))
+
+
+def _ranks_fit(graph: Graph, arrays: list[np.ndarray[Any, Any]]) -> bool:
+    return all(a.ndim == p.ndim and all(s == n for s, n in zip(p.shape, a.shape, strict=True) if isinstance(s, int)) for a, p in zip(arrays, graph.params, strict=True))
+
+
+def lower_call(compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Lowered:
+    """Trace, simplify and lower for specs or example arguments."""
+    args = tuple(_spec(a) for a in args)
+    kwargs = {k: _spec(v) for k, v in kwargs.items()}
+    leaves, tree = compiled.leaves(args, kwargs)
+    specs = any(isinstance(x, Spec) for x in leaves)
+    traced = trace_call(compiled.traced, leaves, tree, free=False, stabilize=compiled.options.stabilize, specs=specs)
+    with assuming(traced.sizes):
+        graph = simplify(traced.graph)
+        program = lower(graph, compiled.__name__.replace("<lambda>", "f"))
+    return Lowered(compiled.__name__, traced, tree, graph, program)
+
+
+def _spec(x: Any) -> Any:
+    """Strings and type-like objects as specs; containers of them as containers of specs."""
+    if isinstance(x, str):
+        return as_spec(x)
+    if isinstance(x, dict):
+        return {k: _spec(v) for k, v in x.items()}
+    if type(x) in (list, tuple):
+        return type(x)(_spec(v) for v in x)
+    return x
+
+
+__all__ = ["Lowered", "SymgradError", "lower_call"]
