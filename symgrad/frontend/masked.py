@@ -88,6 +88,9 @@ class Masked:
             raise no_length(f"np.{function.__name__}")
         return call(lift_masked, lambda *full: FUNCTIONS[function](*full, **keywords), *args)
 
+    def ptp(self, axis: Any = None) -> Any:
+        return self.max(axis) - self.min(axis)
+
     def astype(self, dtype: Any) -> Masked:
         return Masked(self.value.astype(dtype), self.mask)
 
@@ -180,17 +183,16 @@ def _fold(function: Any, x: Masked, *args: Any, **keywords: Any) -> Any:
     several = axis if isinstance(axis, tuple | list) else (axis,)
     if axis is not None and 0 not in (int(a) % x.ndim for a in several):
         raise no_length("a fold that keeps the selected axis")
-    return FUNCTIONS[function](x, *args, **keywords)
+    fill = _FILLS.get(function)
+    if fill is not None:
+        return FUNCTIONS[function](_one_axis(filled(x, fill(x.dtype)), x.mask.ndim), *args, **keywords)
+    where = _one_axis(aligned(x.mask, x.value.ndim), x.mask.ndim)
+    return FUNCTIONS[function](_one_axis(x.value, x.mask.ndim), *args, **{"where": where, **keywords})
 
 
-def fold_masked(x: Any) -> tuple[Any, Any]:
-    """A selection as an array with one axis for the mask's, and the mask against it, a node; None when ``x`` is none."""
-    if type(x) is not Masked:
-        return x, None
-    full, mask = x.value, x.mask
-    if mask.ndim != 1:
-        full, mask = FUNCTIONS[np.reshape](full, (-1, *full.shape[mask.ndim :])), FUNCTIONS[np.reshape](mask, (-1,))
-    return full, aligned(mask, full.ndim).node
+def _one_axis(full: Any, axes: int) -> Any:
+    """An array with its first ``axes`` axes as one."""
+    return full if axes == 1 else FUNCTIONS[np.reshape](full, (-1, *full.shape[axes:]))
 
 
 def aligned(mask: Any, ndim: int) -> Any:
@@ -205,9 +207,22 @@ def filled(x: Masked, fill: Any) -> Any:
     return FUNCTIONS[np.where](aligned(x.mask, x.value.ndim), x.value, fill)
 
 
+def _end(dtype: Any, lowest: bool) -> Any:
+    """The neutral element of max or min."""
+    if dtype.kind == "b":
+        return not lowest
+    if dtype.kind == "f":
+        return dtype.type(-np.inf if lowest else np.inf)
+    info = np.iinfo(dtype)
+    return dtype.type(info.min if lowest else info.max)
+
+
+_FILLS: dict[Any, Callable[[Any], Any]] = {
+    np.max: lambda d: _end(d, True), np.min: lambda d: _end(d, False), np.nanmax: lambda d: _end(d, True),
+    np.nanmin: lambda d: _end(d, False), np.count_nonzero: lambda d: d.type(0), np.linalg.norm: lambda d: d.type(0),
+}  # fmt: skip
 _FOLDS = {
-    np.sum, np.prod, np.max, np.min, np.any, np.all, np.mean, np.var, np.std, np.count_nonzero, np.linalg.norm, np.ptp,
-    np.nansum, np.nanprod, np.nanmean, np.nanvar, np.nanstd, np.nanmax, np.nanmin,
+    np.sum, np.prod, np.any, np.all, np.mean, np.var, np.std, np.nansum, np.nanprod, np.nanmean, np.nanvar, np.nanstd, *_FILLS,
 }  # fmt: skip
 _UFUNC_FOLDS = {
     np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min, np.logical_and: np.all, np.logical_or: np.any,
@@ -221,5 +236,5 @@ def _method(function: Any) -> Callable[..., Any]:
     return method
 
 
-for _name in ("sum", "prod", "max", "min", "any", "all", "mean", "var", "std", "ptp"):
+for _name in ("sum", "prod", "max", "min", "any", "all", "mean", "var", "std"):
     setattr(Masked, _name, _method(getattr(np, _name)))

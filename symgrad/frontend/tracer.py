@@ -19,7 +19,7 @@ from symgrad.errors import DTypeError, TraceError, UnsupportedError
 from symgrad.frontend.lengths import TracedSize, make_size, size_of
 from symgrad.frontend.lines import located, numpy_call, where, with_line
 from symgrad.frontend.memory import contiguous, strides_through
-from symgrad.frontend.masked import Masked, fold_masked, lift_masked
+from symgrad.frontend.masked import Masked, lift_masked
 from symgrad.frontend.tracing import FUNCTIONS, Trace, activate, call, constant_value, current_trace, implements, tracing
 from symgrad.ir.node import Node, constant, size_node
 from symgrad.ir.sizes import broadcast_shapes, current, same_shape, shown
@@ -212,7 +212,7 @@ class Tracer:
     def _number(self, what: str) -> Any:
         known = constant_value(self.node) if not self.ndim or self.size == 1 else None
         if known is None:
-            hint = "leave it out: traced values compute like numbers" if not self.ndim else "only single numbers convert"
+            hint = "leave it out, or make the array it is stored in with symgrad.numpy" if not self.ndim else "only single numbers convert"
             raise located(TraceError(f"{what}(x) of a traced {self.node.type} is not available here; {hint}"))
         return known.item()
 
@@ -529,6 +529,12 @@ def spelled(function: Any) -> str:
     return ".".join(["np" if m == "numpy" else m for m in public] + [name])
 
 
+def _known(function: Any) -> Callable[..., Any] | None:
+    """The version of a function for traced values; those of scipy are entered once it is loaded."""
+    found = FUNCTIONS.get(function)
+    return found if found is not None or "resolve" not in FUNCTIONS else FUNCTIONS["resolve"](function)
+
+
 _REDUCTIONS: dict[Any, Any] = {
     np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min, np.logical_and: np.all, np.logical_or: np.any,
 }  # fmt: skip
@@ -544,7 +550,7 @@ def array_ufunc(ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, whe
         a, b = (wrap(value(x)) for x in inputs)
         inputs = (a.reshape(*a.shape, *(1 for _ in b.shape)), b)
     if method in ("__call__", "outer"):
-        function = FUNCTIONS.get(ufunc)
+        function = _known(ufunc)
     elif method == "reduce":
         function = FUNCTIONS.get(_REDUCTIONS.get(ufunc))
         keywords = {"axis": 0, **keywords, **({} if where is True else {"where": where})}
@@ -589,7 +595,7 @@ def _at(ufunc: np.ufunc, target: Any, *rest: Any) -> None:
 @implements("function")
 def array_function(function: Any, args: Any, keywords: Any) -> Any:
     """NumPy's hook for its other functions."""
-    known = FUNCTIONS.get(function)
+    known = _known(function)
     if known is None:
         raise located(UnsupportedError(f"{spelled(function)} is not supported on traced values"))
     return call(known, *args, **keywords)
@@ -597,6 +603,6 @@ def array_function(function: Any, args: Any, keywords: Any) -> Any:
 
 __all__ = [
     "FUNCTIONS", "Masked", "Operands", "Size", "Trace", "TracedSize", "Tracer", "View", "activate", "argument", "call", "constant_value",
-    "contains_traced", "current_trace", "float_operands", "fold_masked", "implements", "is_traced", "lift_masked", "make_size", "operands", "size_of",
+    "contains_traced", "current_trace", "float_operands", "implements", "is_traced", "lift_masked", "make_size", "operands", "size_of",
     "spelled", "store", "tracing", "value", "view_of", "wrap",
 ]  # fmt: skip

@@ -11,6 +11,7 @@ import numpy as np
 from symgrad.errors import UnsupportedError
 from symgrad.ir.graph import Graph, evaluate
 from symgrad.ir.node import Node, TupleType
+from symgrad.symbolic.differences import richardson
 from symgrad.symbolic.elements import bind_sizes
 from symgrad.symbolic.precise import central_difference, to_elements
 from symgrad.symbolic.precision import DIGITS
@@ -34,7 +35,7 @@ def verify_rules(graph: Graph, inputs: Sequence[Any] | None = None) -> list[Chec
     for n in graph.nodes():
         key = _rule_key(n)
         if key is not None and key not in seen:
-            seen[key] = check_rule(n, sizes, [values[a] for a in n.args] if values else None)
+            seen[key] = check_rule(n, sizes, values)
     by_name: dict[str, Check] = {}
     for c in sorted(seen.values(), key=lambda c: c.passed):
         by_name.setdefault(c.name, c)
@@ -150,26 +151,6 @@ def _machine_slope(primal: Graph, arrays: Sequence[Any]) -> Callable[[int, Any],
         return float(richardson(value))
 
     return slope
-
-
-def richardson(value: Callable[[float], Any], h: float = 2e-2, rows: int = 5) -> Any:
-    """The derivative at 0 from central differences of halved steps, extrapolated; the best-agreeing entry."""
-    table: list[list[Any]] = []
-    best, best_gap = None, np.inf
-    for i in range(rows):
-        row = [(value(h) - value(-h)) / (2 * h)]
-        for j in range(i):
-            row.append(row[j] + (row[j] - table[i - 1][j]) / (4 ** (j + 1) - 1))
-            gap = max(_gap(row[-1], row[j]), _gap(row[-1], table[i - 1][j]))
-            if gap <= best_gap:
-                best, best_gap = row[-1], gap
-        table.append(row)
-        h /= 2
-    return table[-1][0] if best is None else best
-
-
-def _gap(a: Any, b: Any) -> float:
-    return float(np.max(np.abs(np.asarray(a) - np.asarray(b)), initial=0.0))
 
 
 __all__ = ["Check", "Report", "verify_gradient", "verify_rules"]

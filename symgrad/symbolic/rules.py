@@ -21,7 +21,9 @@ from symgrad.ir.op import Op
 from symgrad.ir.types import Size, TensorType, evaluate_size, f64, size_names
 from symgrad.symbolic.bridge import form, to_sympy
 from symgrad.symbolic.derive import arguments, derivative
+from symgrad.symbolic.differences import STEP, extrapolated, relative
 from symgrad.symbolic.elements import fixed
+from symgrad.symbolic.own import check_own_rule
 from symgrad.symbolic.patience import within
 from symgrad.symbolic.precise import evaluate_precisely
 from symgrad.symbolic.precision import DIGITS, precise_function
@@ -30,15 +32,16 @@ from symgrad.symbolic.report import Check
 SECONDS = 1.5  # for the proof of one rule
 POINTS = 6
 LENGTH = 7  # of a named size that no input tells
-STEP = 4e-4
 
 
-def check_rule(n: Node, sizes: dict[str, int], values: Sequence[Any] | None = None) -> Check:
-    """The check of one primitive as it is used in ``n``, with these ``values`` of its arguments if they are known."""
+def check_rule(n: Node, sizes: dict[str, int], values: dict[Node, Any]) -> Check:
+    """The check of one primitive as it is used in ``n``, with these ``values`` of nodes where they are known."""
     name = rule_name(n)
     if n.op.constant:
         return Check(name, "declared constant", True)
     try:
+        if n.op.name == "custom":
+            return check_own_rule(n, name, sizes, values, LENGTH)
         if n.op.prepare is not None and n.op.partials is not None and n.op.sympy is not None:
             return _check_partials(n, name)
         if n.op.vjp is not None or n.op.partials is not None:
@@ -173,14 +176,14 @@ class _Trial:
         return self.y.type.items if isinstance(self.y.type, TupleType) else (self.y.type,)
 
 
-def _trial(n: Node, sizes: dict[str, int], values: Sequence[Any] | None) -> _Trial:
+def _trial(n: Node, sizes: dict[str, int], values: dict[Node, Any]) -> _Trial:
     def number(s: Size) -> Size:
         return evaluate_size(s, dict.fromkeys(size_names(s), LENGTH) | sizes)
 
     attrs = {k: map_attribute(v, number) for k, v in n.attrs}
     params = tuple(param(_concrete(a.type, number)) for a in n.args)
     draw = np.random.default_rng(1)
-    data = [None] * len(params) if values is None else list(values)
+    data = [values.get(a) for a in n.args]
     args = [_data(draw, p.type, n.op.sample.of(k), v) for k, (p, v) in enumerate(zip(params, data, strict=True))]
     tangents = [draw.standard_normal(fixed(p.shape)) if p.dtype.is_float else None for p in params]
     y = make(n.op, *params, **attrs)
@@ -202,7 +205,7 @@ def _data(draw: Any, t: TensorType, interval: tuple[float, float], value: Any) -
     return draw.random(t.shape) < 0.5 if t.dtype.kind == "b" else np.zeros(t.shape, t.dtype.numpy)
 
 
-def _check_vjp(n: Node, name: str, sizes: dict[str, int], given: Sequence[Any] | None) -> Check:
+def _check_vjp(n: Node, name: str, sizes: dict[str, int], given: dict[Node, Any]) -> Check:
     """vjp against differences of the primitive; and against jvp, where there is one: <J t, u> = <t, Jᵀ u>."""
     trial = _trial(n, sizes, given)
     if not any(t.dtype.is_float for t in trial.results):
@@ -210,12 +213,12 @@ def _check_vjp(n: Node, name: str, sizes: dict[str, int], given: Sequence[Any] |
     coarse = any(t.dtype.is_float and t.dtype.bytes < 8 for t in trial.results)
     backward = _backward(trial)
     difference = _difference(trial, 0.1 if coarse else STEP)
-    errors = [_relative(backward, difference)]
+    errors = [relative(backward, difference)]
     forward = _forward(trial)
     how = "compared with differences"
     if forward is not None:
         how += " and with its forward mode"
-        errors.append(_relative(backward, forward))
+        errors.append(relative(backward, forward))
     passed = max(errors) < (1e-4 if coarse else 1e-6)
     if not passed:
         return Check(name, how, False, f"the rule gives {backward:.10g}, differences {difference:.10g}")
@@ -267,10 +270,4 @@ def _difference(trial: _Trial, step: float) -> float:
             float(np.sum(w * np.asarray(o))) for w, o in zip(trial.weights, out if many else (out,), strict=True)
         )
 
-    a, b, c = ((value(h) - value(-h)) / (2 * h) for h in (4 * step, 2 * step, step))
-    first, second = (4 * b - a) / 3, (4 * c - b) / 3
-    return (16 * second - first) / 15
-
-
-def _relative(a: float, b: float) -> float:
-    return abs(a - b) / max(1.0, abs(a), abs(b)) if np.isfinite(a - b) else np.inf
+    return extrapolated(value, step)

@@ -7,7 +7,7 @@ import copy
 import numpy as np
 
 import symgrad.frontend.indexing  # noqa: F401  # registers what brackets mean
-import symgrad.frontend.functions  # registers what NumPy means
+import symgrad.frontend.functions  # noqa: F401  # registers what NumPy means
 from symgrad.frontend.masked import Masked, filled
 from symgrad.frontend.tracer import Trace, Tracer, activate, value, wrap
 from symgrad.ir.graph import Graph, evaluate

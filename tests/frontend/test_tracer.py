@@ -172,7 +172,7 @@ def test_promotion_of_operands():
 
 
 def test_nested_lists_with_traced_parts():
-    agree(lambda x: (x + np.ones(2) * [x[0, 0], 1.0])[0] if not isinstance(x, Tracer) else (x[:, :1] + [x[0, 0], 1.0])[:, :1], A[:1, :1])
+    agree(lambda x: x[:, :2] + [x[0, 0], 1.0], A)
     assert value([[tracer(A)[0, 0], 1], [2, 3.5]]).shape == (2, 2)
 
 
@@ -205,7 +205,7 @@ def test_conversions_are_refused():
             f(x)
     assert float(wrap(constant(2.5))) == 2.5
     with pytest.raises(TraceError, match=r"symgrad\.numpy"):
-        np.zeros(3)[0] = x
+        np.zeros(3)[:] = tracer(A[0])
 
 
 def test_functions_that_are_not_supported_are_named():
@@ -263,7 +263,7 @@ def test_out_and_where():
     def f(x):
         y = x * 0
         z = np.add(x, 1, out=y, where=x > 0)
-        np.multiply(x, x, out=y[1])  if False else np.multiply(x[0], x[1], out=y[1])
+        np.multiply(x[0], x[1], out=y[1])
         return y, z
 
     agree(f, A)

@@ -10,15 +10,17 @@ import pytest
 from symgrad.autodiff.reverse import grad
 from symgrad.ir.graph import Graph
 from symgrad.ir.node import constant, param
-from symgrad.ir.op import Leaf, Op
+from symgrad.ir.op import Op
 from symgrad.ir.types import TensorType, f32, f64, size_named
 from symgrad.ops import pointwise as p
+from symgrad.ops.custom import outputs_of
 from symgrad.ops.folds import cumsum, logsumexp, max_, norm2, sum_
 from symgrad.ops.indexing import gather
 from symgrad.ops.products import dot
 from symgrad.ops.views import reshape, slice_
+from symgrad.symbolic.differences import richardson
 from symgrad.symbolic.precise import evaluate_precisely, to_elements
-from symgrad.symbolic.proof import Check, Report, richardson, verify_gradient, verify_rules
+from symgrad.symbolic.proof import Check, Report, verify_gradient, verify_rules
 
 N, D = size_named("n"), size_named("d")
 
@@ -94,19 +96,44 @@ def test_a_wrong_forward_rule_is_found():
 
 
 @dataclasses.dataclass(frozen=True)
-class Rule:
+class Cube:
     name: str
+    factor: float
+
+    def vjp(self, cts, outputs, inputs):
+        return [self.factor * cts[0] * inputs[0] * inputs[0]]
+
+    def jvp(self, tangents, outputs, inputs):
+        return [self.factor * tangents[0] * inputs[0] * inputs[0]]
+
+    def batched(self, size, types):
+        return self
 
 
-@pytest.mark.parametrize(("factor", "right"), [(3.0, True), (2.9, False)])
-def test_a_custom_rule_goes_by_its_own_name(factor, right):
-    cube = Op(
-        name="custom", doc="", infer=lambda x, *, rule: x, numpy=lambda x, *, rule: x**3, lower=Leaf(),
-        vjp=lambda ct, y, x, *, rule: (factor * ct * x * x,),
-    )  # fmt: skip
+def called_cube(x, factor):
+    (y,) = outputs_of([p.ipow(x, n=3)], [x], Cube("cube", factor))
+    return y + x
+
+
+@pytest.mark.parametrize(("factor", "right"), [(3.0, True), (2.9, False), (3.003, False)])
+@pytest.mark.parametrize("inputs", [None, [np.array(1.3)]])
+def test_a_rule_of_the_user_goes_by_its_own_name(factor, right, inputs):
     x = scalar()
-    (check,) = verify_rules(Graph((x,), (cube(x, rule=Rule("cube")),)), [np.array(1.3)])
-    assert check.passed is right and check.name == "cube"
+    report = Report(tuple(verify_rules(Graph((x,), (called_cube(x, factor),)), inputs)))
+    assert bool(report) is right and "cube" in {c.name for c in report.checks}
+
+
+def test_a_rule_of_the_user_on_an_intermediate_of_free_size():
+    x = param(TensorType(f64, (N,)))
+    graph = Graph((x,), (sum_(called_cube(p.sin(x), 3.0), axes=(0,)),))
+    assert Report(tuple(verify_rules(graph, [np.array([0.3, 1.0, -0.2])])))
+    assert Report(tuple(verify_rules(graph)))
+
+
+def test_the_whole_gradient_shows_a_wrong_rule_too():
+    x = scalar()
+    graph = Graph((x,), (called_cube(x, 2.9),))
+    assert not Report(tuple(verify_gradient(graph, grad(graph), [np.array(1.3)])))
 
 
 def test_structural_rules_of_free_size_are_checked():
