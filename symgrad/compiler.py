@@ -7,7 +7,6 @@ import ctypes
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,8 +14,8 @@ import numpy as np
 from symgrad.codegen.llvm import Native, default_cache, load
 from symgrad.errors import UnsupportedError
 from symgrad.ir.graph import Graph
-from symgrad.ir.loops import Program
-from symgrad.ir.types import Dim, Size, TensorType, evaluate_size
+from symgrad.ir.loops import Failure, Program
+from symgrad.ir.types import Size, evaluate_size
 from symgrad.lower.program import lower
 from symgrad.passes.simplify import simplify
 
@@ -32,36 +31,50 @@ class Executable:
     program: Program
     native: Native
 
-    def __call__(self, arrays: Sequence[Array], sizes: Mapping[str, int]) -> list[Array]:
-        """Run on arrays in the order of the graph's params.
+    def __call__(self, values: Sequence[Any], sizes: Mapping[str, int]) -> list[Any]:
+        """Run on arrays and numbers in the order of the graph's params, in any memory layout.
 
-        Any memory layout is accepted. Raises what the program was told to raise, such as an IndexError.
+        Gives new arrays, and NumPy scalars for 0-d results. Raises what the program was told to raise, such as an
+        IndexError.
         """
-        inputs = [_contiguous(a, d) for a, d in zip(arrays, self._dtypes, strict=True)]
-        outputs = [np.empty(shape(sizes), dtype) for dtype, shape in self._results]
-        pointers = [a.ctypes.data for a in inputs]
-        pointers += [a.ctypes.data for a in outputs]
+        return self.prepare(sizes)(values)
+
+    def prepare(self, sizes: Mapping[str, int]) -> Call:
+        """A call for fixed lengths, with everything worked out that does not depend on the values."""
+        results = [(tuple(_evaluated(s, sizes) for s in r.shape), r.dtype.numpy) for r in self.graph.results]
         lengths = [sizes[name] for name in self.program.sizes]
-        workspace = _arena(_evaluated(self.program.workspace_bytes, sizes))
-        buffers, numbers = self._vectors
-        status = self.native.call(buffers(*pointers), numbers(*lengths), workspace)
+        return Call(
+            self.native.call,
+            tuple(p.dtype.numpy for p in self.graph.params),
+            tuple(results),
+            (ctypes.c_int64 * len(lengths))(*lengths),
+            _evaluated(self.program.workspace_bytes, sizes),
+            ctypes.c_void_p * (len(self.graph.params) + len(results)),
+            self.program.failures,
+        )
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Call:
+    """A native program ready for lengths that are known."""
+
+    native: Callable[[Any, Any, Any], int]
+    inputs: tuple[np.dtype[Any], ...]
+    results: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
+    lengths: Any
+    workspace: int
+    buffers: Any
+    failures: tuple[Failure, ...]
+
+    def __call__(self, values: Sequence[Any]) -> list[Any]:
+        arrays = [_contiguous(v, d) for v, d in zip(values, self.inputs, strict=True)]
+        outputs = [np.empty(shape, dtype) for shape, dtype in self.results]
+        pointers = self.buffers(*[a.__array_interface__["data"][0] for a in (*arrays, *outputs)])
+        status = self.native(pointers, self.lengths, _arena(self.workspace))
         if status:
-            failure = self.program.failures[status - 1]
+            failure = self.failures[status - 1]
             raise getattr(builtins, failure.exception)(failure.message)
-        return outputs
-
-    @cached_property
-    def _dtypes(self) -> list[np.dtype[Any]]:
-        return [p.dtype.numpy for p in self.graph.params]
-
-    @cached_property
-    def _results(self) -> list[tuple[np.dtype[Any], Callable[[Mapping[str, int]], tuple[int, ...]]]]:
-        return [(r.dtype.numpy, _shaper(r.type)) for r in self.graph.results]
-
-    @cached_property
-    def _vectors(self) -> tuple[Any, Any]:
-        count = len(self.graph.params) + len(self.graph.results)
-        return ctypes.c_void_p * count, ctypes.c_int64 * len(self.program.sizes)
+        return [a if a.ndim else a[()] for a in outputs]
 
 
 def compile_graph(graph: Graph, name: str, *, backend: str = "cpu") -> Executable:
@@ -73,12 +86,6 @@ def compile_graph(graph: Graph, name: str, *, backend: str = "cpu") -> Executabl
     return Executable(graph, program, load(program, cache=default_cache()))
 
 
-def _shaper(type: TensorType) -> Callable[[Mapping[str, int]], tuple[int, ...]]:
-    if not any(isinstance(s, Dim) for s in type.shape):
-        return lambda sizes: type.shape  # type: ignore[return-value]  # all ints here
-    return lambda sizes: tuple(_evaluated(s, sizes) for s in type.shape)
-
-
 def _evaluated(size: Size, sizes: Mapping[str, int]) -> int:
     return size if isinstance(size, int) else evaluate_size(size, sizes)
 
@@ -86,11 +93,10 @@ def _evaluated(size: Size, sizes: Mapping[str, int]) -> int:
 _EMPTY = np.zeros(64, np.uint8)  # what an empty array points to, so that a guarded read stays in memory
 
 
-def _contiguous(a: Array, dtype: np.dtype[Any]) -> Array:
+def _contiguous(value: Any, dtype: np.dtype[Any]) -> Array:
+    a: Array = value if type(value) is np.ndarray else np.asarray(value, dtype)
     if a.dtype is not dtype or not (flags := a.flags).c_contiguous or not flags.aligned:
-        a = np.ascontiguousarray(a, dtype).reshape(np.shape(a))
-        if not a.flags.aligned:
-            a = a.copy()
+        a = np.require(a, dtype, ("C", "A"))
     return a if a.size else _EMPTY
 
 
@@ -107,5 +113,3 @@ def _arena(size: int) -> int:
     address = held.ctypes.data
     return address + -address % 64
 
-
-__all__ = ["Executable", "compile_graph"]

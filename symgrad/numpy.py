@@ -24,7 +24,9 @@ from symgrad.frontend.tracer import FUNCTIONS, contains_traced
 from symgrad.frontend.tracing import call, tracing
 
 __all__ = sorted(
-    name for name in np.__all__ if (found := getattr(np, name)).__hash__ and (found in FUNCTIONS or found in REPLACEMENTS)
+    name
+    for name in np.__all__
+    if (found := getattr(np, name)).__hash__ and (found in FUNCTIONS or found in REPLACEMENTS)
 )
 
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.compiler import Executable, compile_graph
+from symgrad.compiler import Call, Executable, compile_graph
 from symgrad.errors import SymgradError
 from symgrad.frontend import transforms
 from symgrad.frontend.hooks import prepared
@@ -23,6 +23,7 @@ from symgrad.frontend.tracing import tracing
 from symgrad.frontend.tree import TreeDef, flatten, leaf_paths
 
 Function = Callable[..., Any]
+MOST_SHORTCUTS = 256
 
 
 def _run(fun: Function) -> Function:
@@ -71,8 +72,30 @@ class Variant:
     shapes: tuple[tuple[int, ...], ...] | None
 
     def __call__(self, values: list[Any], sizes: dict[str, int]) -> Any:
-        arrays = [v if type(v) is np.ndarray else np.asarray(v) for v in values]
-        return self.traced.rebuild(self.executable(arrays, sizes))
+        return self.traced.rebuild(self.executable(values, sizes))
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Shortcut:
+    """A call by position of flat arrays and numbers whose program, lengths and order are known from an earlier one."""
+
+    variant: Variant
+    call: Call
+    positions: tuple[int, ...]
+    sizes: dict[str, int]
+
+    def values(self, args: tuple[Any, ...]) -> list[Any] | None:
+        """The program's inputs; None when it does not fit after all."""
+        traced = self.variant.traced
+        out = [args[k] for k in self.positions]
+        if traced.captures or traced.guards:
+            captured = traced.captured()
+            if captured is None:
+                return None
+            out += captured
+            if traced.captures and traced.lengths(out) != self.sizes:
+                return None
+        return out if all(out[k] == v and type(out[k]) is type(v) for k, v in traced.pins) else None
 
 
 class Compiled:
@@ -91,6 +114,7 @@ class Compiled:
         self.traced = TRANSFORMS[transform](fun, **settings)
         self._signature = _signature(fun)
         self._variants: dict[Any, tuple[Variant, ...]] = {}
+        self._shortcuts: dict[Any, Shortcut] = {}
         self._lock = threading.RLock()
         self._hits = 0
         self._compiled = 0
@@ -99,14 +123,36 @@ class Compiled:
         if tracing():
             args, kwargs = self.bound(args, kwargs)
             return self.traced(*args, **kwargs)
+        short = None if kwargs else _flat_key(args)
+        if short is not None and (shortcut := self._shortcuts.get(short)) is not None:
+            values = shortcut.values(args)
+            if values is not None:
+                self._hits += 1
+                return shortcut.variant.traced.rebuild(shortcut.call(values))
+        return self._call(args, kwargs, short)
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], short: Any) -> Any:
         leaves, tree = self.leaves(args, kwargs)
         key, shapes = self._key(leaves, tree)
         for variant in self._variants.get(key, ()):
             found = _inputs(variant, leaves, shapes)
             if found is not None:
                 self._hits += 1
+                if short is not None:
+                    self._remember(short, variant, args, leaves, found[1])
                 return variant(*found)
         return self._first_call(leaves, tree, key, shapes)
+
+    def _remember(self, short: Any, variant: Variant, args: tuple[Any, ...], leaves: list[Any], sizes: dict[str, int]) -> None:
+        """Keep a shortcut for calls like this one, when every input is an argument as it was given."""
+        inputs = [leaf for leaf in leaves if not is_static(leaf)]
+        where = {id(a): k for k, a in enumerate(args)}
+        if len(where) != len(args) or len(inputs) != len(args) or any(id(x) not in where for x in inputs):
+            return
+        if len(self._shortcuts) >= MOST_SHORTCUTS:
+            self._shortcuts = {}
+        positions = tuple(where[id(x)] for x in inputs)
+        self._shortcuts[short] = Shortcut(variant, variant.executable.prepare(sizes), positions, sizes)
 
     def _first_call(self, leaves: list[Any], tree: TreeDef, key: Any, shapes: tuple[tuple[int, ...], ...]) -> Any:
         with self._lock:
@@ -233,6 +279,20 @@ class Compiled:
         if found is self:
             return self.__qualname__
         return Compiled, (self.__wrapped__, self.transform, self.settings, self.options)
+
+
+def _flat_key(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """Types and shapes of arrays, floats and ints; None when there is anything else."""
+    key: list[Any] = []
+    for a in args:
+        kind = type(a)
+        if kind is np.ndarray:
+            key.append((a.dtype, a.shape))
+        elif kind is float or kind is int:
+            key.append(kind)
+        else:
+            return None
+    return tuple(key)
 
 
 def compile_traced(traced: Traced, name: str, options: Options) -> Executable:

@@ -19,7 +19,6 @@ from symgrad.frontend.capture import Reach, cell_reach, global_reach, recorder
 from symgrad.frontend.functions import replacement
 from symgrad.frontend.lines import located
 from symgrad.frontend.pyast import bound, rewrite
-from symgrad.frontend.source import CodeCache
 from symgrad.frontend.tracer import Tracer, is_traced, value, wrap
 from symgrad.frontend.tracing import tracing
 
@@ -80,7 +79,6 @@ def _has_traced(key: Any) -> bool:
     return is_traced(key) or (isinstance(key, tuple) and any(_has_traced(k) for k in key))
 
 
-_rewritten: CodeCache[dict[int, tuple[types.FunctionType, types.FunctionType]]]
 _cache: dict[int, tuple[types.FunctionType, types.FunctionType]] = {}
 _MOST = 4096
 

@@ -185,7 +185,10 @@ def index_node(index: Node | np.ndarray[Any, Any], size: Size, axis: int = 0) ->
             n = p.as_dtype(index, i64)
             return n if in_range(n, size) else indexing.checked_index(n, size=size)
         index = known
-    index = index.astype(np.int64)
+    return _known_positions(index.astype(np.int64), size, axis)
+
+
+def _known_positions(index: np.ndarray[Any, Any], size: Size, axis: int) -> Node:
     if not index.size:
         return constant(index)
     low, high, sizes = int(index.min()), int(index.max()), current()
@@ -210,9 +213,9 @@ def in_range(n: Node, size: Size) -> bool:
         case "iota" | "checked_index":
             return bool(n.attr("size") == size)
         case "argsort":
-            return n.args[0].shape[-1] == size
+            return bool(n.args[0].shape[-1] == size)
         case "argmax" | "argmin":
-            return n.args[0].shape[n.attr("axis")] == size
+            return bool(n.args[0].shape[n.attr("axis")] == size)
         case _:
             return False
 

@@ -41,7 +41,7 @@ def size_of(x: Any) -> Size:
     if isinstance(node, Node):
         return size_of_node(node)
     if isinstance(x, np.ndarray | int | np.bool_) and np.ndim(x) == 0:
-        return int(x.__index__())
+        return int(x)
     raise located(TraceError(f"an integer is wanted here, not {type(x).__name__}"))
 
 
@@ -64,7 +64,7 @@ class TracedSize:
         self.size = size
 
     @property
-    def __class__(self) -> type:  # so that isinstance(n, int) holds
+    def __class__(self) -> type:  # type: ignore[misc]  # so that isinstance(n, int) holds
         return int
 
     def pin(self) -> int:

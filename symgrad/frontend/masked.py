@@ -31,7 +31,7 @@ class Masked:
         self.mask = mask
 
     @property
-    def __class__(self) -> type:
+    def __class__(self) -> type:  # type: ignore[misc]  # a disguise, as that of traced arrays
         return np.ndarray
 
     @property
@@ -103,7 +103,7 @@ class Masked:
     def __matmul__(self, other: Any) -> Any:
         if type(other) is not Masked or self.ndim > 1 or other.ndim > 1:
             raise no_length("@")
-        return (self * other).sum()
+        return _apply("multiply", self, other).sum()
 
     def __abs__(self) -> Any:
         return _apply("absolute", self)

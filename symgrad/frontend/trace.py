@@ -88,9 +88,7 @@ def _output(o: Output, arrays: Sequence[Array]) -> Any:
     if o.first < 0:
         return o.static
     a = arrays[o.first]
-    if o.mask >= 0:
-        return a[arrays[o.mask]]
-    return a if a.ndim else a[()]
+    return a if o.mask < 0 else a[arrays[o.mask]]
 
 
 def fits(now: Any, entered: Input) -> bool:

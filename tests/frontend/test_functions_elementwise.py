@@ -77,17 +77,25 @@ def test_binary_of_integers(name: str) -> None:
     check(getattr(np, name), I, J)
 
 
-@pytest.mark.parametrize("name", ["maximum", "minimum", "fmax", "fmin", "less", "equal", "copysign", "heaviside", "logaddexp"])
+@pytest.mark.parametrize(
+    "name", ["maximum", "minimum", "fmax", "fmin", "less", "equal", "copysign", "heaviside", "logaddexp"]
+)
 def test_binary_at_awkward_values(name: str) -> None:
     check(getattr(np, name), AWKWARD[:, None], AWKWARD[None, :])
 
 
 @pytest.mark.parametrize("name", ["floor_divide", "remainder", "fmod"])
 def test_division_rounds_as_numpy_does(name: str) -> None:
-    check(getattr(np, name), np.array([1.0, -1.0, 6.0, -6.0, 7.5, 0.0, np.inf, 5.0]), np.array([0.1, 0.1, -0.2, 4.0, 2.5, 3.0, 1.0, 0.0]))
+    check(
+        getattr(np, name),
+        np.array([1.0, -1.0, 6.0, -6.0, 7.5, 0.0, np.inf, 5.0]),
+        np.array([0.1, 0.1, -0.2, 4.0, 2.5, 3.0, 1.0, 0.0]),
+    )
 
 
-@pytest.mark.parametrize("name", ["logical_and", "bitwise_and", "bitwise_or", "bitwise_xor", "add", "multiply", "maximum", "equal"])
+@pytest.mark.parametrize(
+    "name", ["logical_and", "bitwise_and", "bitwise_or", "bitwise_xor", "add", "multiply", "maximum", "equal"]
+)
 def test_binary_of_bools(name: str) -> None:
     check(getattr(np, name), np.array([True, True, False]), np.array([True, False, False]))
 

@@ -73,7 +73,9 @@ def test_where_keyword_of_extremes() -> None:
     check(lambda x: np.max(x, where=x < 0.5, initial=-9.0, axis=0), X)
 
 
-@pytest.mark.parametrize("keywords", [{"ddof": 1}, {"ddof": 1, "axis": 0}, {"correction": 1}, {"ddof": 5, "axis": 0}], ids=str)
+@pytest.mark.parametrize(
+    "keywords", [{"ddof": 1}, {"ddof": 1, "axis": 0}, {"correction": 1}, {"ddof": 5, "axis": 0}], ids=str
+)
 def test_degrees_of_freedom(keywords: dict[str, Any]) -> None:
     check(lambda x: np.var(x, **keywords), X)
     check(lambda x: np.std(x, **keywords), X)

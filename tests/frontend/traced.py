@@ -62,7 +62,9 @@ def assert_same(got: Any, wanted: Any, rtol: float = 1e-12, atol: float = 0.0) -
     np.testing.assert_allclose(g, w, rtol=max(rtol, 10 * scale), atol=max(atol, scale))
 
 
-def check(function: Callable[..., Any], *arrays: Any, rtol: float = 1e-12, atol: float = 1e-14, symbolic: bool = True) -> None:
+def check(
+    function: Callable[..., Any], *arrays: Any, rtol: float = 1e-12, atol: float = 1e-14, symbolic: bool = True
+) -> None:
     """The traced function agrees with itself on plain arrays, for known and for free lengths."""
     arrays = tuple(np.asarray(a) for a in arrays)
     with np.errstate(all="ignore"):

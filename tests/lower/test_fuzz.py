@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, given, note, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
@@ -351,6 +351,7 @@ def inputs_of(graph: Graph, sizes: dict[str, int], seed: int) -> list[NDArray[An
 
 def check(run: Any, case: tuple[Graph, dict[str, int], int]) -> None:
     graph, sizes, seed = case
+    note(str(graph))
     arrays = inputs_of(graph, sizes, seed)
     expected = evaluate(graph, *arrays, sizes=sizes)
     for native in (True, False):

@@ -15,10 +15,12 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import UnsupportedError
+from symgrad.frontend import indexing  # noqa: F401  # enters getitem and setitem
 from symgrad.frontend.functions import (  # noqa: F401  # they register what they define
     creation,
     einsum,
     elementwise,
+    joining,
     products,
     python_functions,
     reductions,
@@ -59,21 +61,17 @@ def is_random(callee: Any) -> bool:
     return isinstance(owner, random.Random)
 
 
-@functools.lru_cache(4096)
 def foreign(callee: Any) -> Callable[..., Any] | None:
     """Functions of scipy, and those of NumPy that have no meaning here, by identity."""
     known = FUNCTIONS.get(callee)
-    if known is not None:
-        return None if getattr(callee, "__module__", None) == "numpy" or isinstance(callee, np.ufunc) else choosing(callee, known)
-    if special_name(callee) is not None:
-        known = special_function(callee)
-        return choosing(callee, known) if known is not None else refusing(callee, "is not supported on traced values")
+    known = known if known is not None else special_function(callee)
     module = getattr(callee, "__module__", None)
-    if isinstance(callee, type) or not isinstance(module, str):
-        return None
-    if module.startswith(("scipy.", "numpy.linalg", "numpy.fft")):
-        return refusing(callee, "is not supported on traced values")
-    return None
+    if known is not None:  # ufuncs and NumPy's functions come back by protocols
+        return None if isinstance(callee, np.ufunc) or (module or "").startswith("numpy") else choosing(callee, known)
+    unknown = special_name(callee) is not None
+    if isinstance(module, str) and not isinstance(callee, type):
+        unknown = unknown or module.startswith(("scipy.", "numpy.linalg", "numpy.fft"))
+    return refusing(callee, "is not supported on traced values") if unknown else None
 
 
 def choosing(original: Any, version: Callable[..., Any]) -> Callable[..., Any]:

@@ -130,7 +130,9 @@ def full(shape: Any, fill_value: Value, dtype: Any = None, order: Any = "C") -> 
 
 
 @implements_numpy(np.full_like)
-def full_like(a: Value, fill_value: Value, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None) -> Tracer:
+def full_like(
+    a: Value, fill_value: Value, dtype: Any = None, order: Any = "K", subok: bool = True, shape: Any = None
+) -> Tracer:
     n = node_of(a)
     return filled(shape_of(shape) if given(shape) else n.shape, node_of(fill_value, asked_dtype(dtype, n.dtype)))
 
@@ -141,7 +143,11 @@ CREATORS[np.full_like] = full_like
 
 
 def _is_size(x: Any) -> bool:
-    return isinstance(x, TracedSize) or (isinstance(static(x), int | np.integer)) or (is_traced(x) and x.weak and x.node.dtype.kind == "i")
+    return (
+        isinstance(x, TracedSize)
+        or (isinstance(static(x), int | np.integer))
+        or (is_traced(x) and x.weak and x.node.dtype.kind == "i")
+    )
 
 
 @creates(np.arange)
@@ -152,7 +158,9 @@ def arange(start: Any = 0, stop: Any = None, step: Any = 1, dtype: Any = None) -
         return _integer_range(size_of(first), size_of(last), size_of(step), asked_dtype(dtype, i64))
     bounds = [static(x) for x in (first, last, step)]
     if any(b is None for b in bounds):
-        raise UnsupportedError("np.arange: with traced floats the length is not known; use np.linspace with a number of points")
+        raise UnsupportedError(
+            "np.arange: with traced floats the length is not known; use np.linspace with a number of points"
+        )
     return owned(constant(np.arange(*bounds, dtype=None if dtype is None else dtype_of(dtype).numpy)))
 
 
@@ -171,7 +179,13 @@ def _integer_range(first: Size, last: Size, step: Size, dtype: DType) -> Tracer:
 
 @implements_numpy(np.linspace)
 def linspace(
-    start: Value, stop: Value, num: Any = 50, endpoint: bool = True, retstep: bool = False, dtype: Any = None, axis: Any = 0
+    start: Value,
+    stop: Value,
+    num: Any = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = None,
+    axis: Any = 0,
 ) -> Any:
     a, b = spread(*float_operands(*(x if weak_kind(x) else wrap(node_of(x)) for x in (start, stop))))
     count = size_of(num)
@@ -201,7 +215,15 @@ CREATORS[np.linspace] = linspace
 
 
 @implements_numpy(np.logspace)
-def logspace(start: Value, stop: Value, num: Any = 50, endpoint: bool = True, base: Value = 10.0, dtype: Any = None, axis: Any = 0) -> Tracer:
+def logspace(
+    start: Value,
+    stop: Value,
+    num: Any = 50,
+    endpoint: bool = True,
+    base: Value = 10.0,
+    dtype: Any = None,
+    axis: Any = 0,
+) -> Tracer:
     exponents = linspace(start, stop, num, endpoint, axis=axis)
     x, y = spread(*float_operands(base, exponents))
     return owned(p.as_dtype(p.pow_(x, y), asked_dtype(dtype, x.dtype)))
@@ -211,7 +233,9 @@ CREATORS[np.logspace] = logspace
 
 
 @implements_numpy(np.geomspace)
-def geomspace(start: Value, stop: Value, num: Any = 50, endpoint: bool = True, dtype: Any = None, axis: Any = 0) -> Tracer:
+def geomspace(
+    start: Value, stop: Value, num: Any = 50, endpoint: bool = True, dtype: Any = None, axis: Any = 0
+) -> Tracer:
     """The points between as powers, the ends as they are."""
     a, b = float_operands(start, stop)
     if a.ndim or b.ndim:
@@ -261,7 +285,12 @@ def indices(dimensions: Sequence[Any], dtype: Any = int, sparse: bool = False) -
     shape = shape_of(tuple(dimensions))
     if sparse:
         return tuple(
-            owned(reshaped(p.as_dtype(folds.iota(size=s), dtype_of(dtype)), tuple(s if j == k else 1 for j in range(len(shape)))))
+            owned(
+                reshaped(
+                    p.as_dtype(folds.iota(size=s), dtype_of(dtype)),
+                    tuple(s if j == k else 1 for j in range(len(shape))),
+                )
+            )
             for k, s in enumerate(shape)
         )
     grids = [reshaped(folds.iota_along(shape, k), (1, *shape)) for k in range(len(shape))]
@@ -281,7 +310,10 @@ def meshgrid(*xi: Value, copy: bool = True, sparse: bool = False, indexing: str 
     for n, k in zip(lines, axes, strict=True):
         shape[k] = n.shape[0]
     if sparse:
-        return tuple(owned(reshaped(n, tuple(n.shape[0] if j == k else 1 for j in range(len(shape))))) for n, k in zip(lines, axes, strict=True))
+        return tuple(
+            owned(reshaped(n, tuple(n.shape[0] if j == k else 1 for j in range(len(shape)))))
+            for n, k in zip(lines, axes, strict=True)
+        )
     return tuple(owned(views.broadcast(n, shape=tuple(shape), axes=(k,))) for n, k in zip(lines, axes, strict=True))
 
 

@@ -159,7 +159,9 @@ for _ufunc, _op in (BINARY | UNARY_NUMBERS).items():
 def subtract(x: Value, y: Value) -> Node:
     a, b = spread(*operands(x, y))
     if a.dtype == boolean:
-        raise DTypeError("numpy boolean subtract, the `-` operator, is not supported, use the bitwise_xor, the `^` operator")
+        raise DTypeError(
+            "numpy boolean subtract, the `-` operator, is not supported, use the bitwise_xor, the `^` operator"
+        )
     return a - b
 
 
@@ -240,7 +242,12 @@ def power(x: Value, y: Value) -> Node:
     a, b = operands(x, y)
     if a.dtype == boolean:
         a, b = p.as_dtype(a, i8), p.as_dtype(b, i8)
-    if isinstance(exponent, int | float) and not isinstance(exponent, bool) and float(exponent).is_integer() and abs(exponent) <= MAX_POWER:
+    if (
+        isinstance(exponent, int | float)
+        and not isinstance(exponent, bool)
+        and float(exponent).is_integer()
+        and abs(exponent) <= MAX_POWER
+    ):
         if exponent < 0 and not a.dtype.is_float:
             return negative_power(x, a, int(exponent))
         return broadcast_to(p.ipow(a, n=int(exponent)), spread(a, b)[0].shape)
@@ -269,7 +276,9 @@ def integer_power(x: Node, y: Node) -> Node:
 @elementwise(np.float_power)
 def float_power(x: Value, y: Value) -> Node:
     n = static(y)
-    return node_of(FUNCTIONS[np.power](wrap(node_of(x, f64)), float(n) if isinstance(n, int | float) else wrap(node_of(y, f64))))
+    return node_of(
+        FUNCTIONS[np.power](wrap(node_of(x, f64)), float(n) if isinstance(n, int | float) else wrap(node_of(y, f64)))
+    )
 
 
 @elementwise(np.invert)

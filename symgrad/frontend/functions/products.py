@@ -60,7 +60,9 @@ def multiplied_sum(a: Node, b: Node) -> Node:
 
 def matmul_nodes(a: Node, b: Node, what: str = "matmul") -> Node:
     if not a.ndim or not b.ndim:
-        raise ShapeError(f"{what}: input operand does not have enough dimensions: shapes {shown(a.shape)} and {shown(b.shape)}")
+        raise ShapeError(
+            f"{what}: input operand does not have enough dimensions: shapes {shown(a.shape)} and {shown(b.shape)}"
+        )
     if not current().same(a.shape[-1], b.shape[-2] if b.ndim > 1 else b.shape[0]):
         raise mismatch(what, a, b)
     if a.ndim == 1 and b.ndim == 1:
@@ -202,9 +204,11 @@ def cross(a: Value, b: Value, axisa: Any = -1, axisb: Any = -1, axisc: Any = -1,
     axisa, axisb, axisc = (axisa, axisb, axisc) if axis is None else (axis, axis, axis)
     x, y = pair(a, b)
     x, y = move_last(x, axis_of(axisa, x.ndim, "np.cross")), move_last(y, axis_of(axisb, y.ndim, "np.cross"))
-    lengths = (x.shape[-1], y.shape[-1])
-    if not all(n in (2, 3) for n in lengths):
-        raise ShapeError(f"incompatible dimensions for cross product (dimension must be 2 or 3): {shown(x.shape)} and {shown(y.shape)}")
+    lengths = tuple(next((k for k in (2, 3) if current().same(n.shape[-1], k)), 0) for n in (x, y))
+    if 0 in lengths:
+        raise ShapeError(
+            f"incompatible dimensions for cross product (dimension must be 2 or 3): {shown(x.shape)} and {shown(y.shape)}"
+        )
     xs, ys = ([element(n, n.ndim - 1, k) for k in range(size)] for n, size in zip((x, y), lengths, strict=True))
 
     def minor(i: int, j: int) -> Node | None:
@@ -234,14 +238,19 @@ def multi_dot(arrays: Sequence[Value], *, out: Any = None) -> Any:
     if len(nodes) < 2:
         raise ValueError("Expecting at least two arrays.")
     sizes = current()
-    lengths = [sizes.value(s) for s in (*((1,) if nodes[0].ndim == 1 else ()), *(n.shape[0] for n in nodes), nodes[-1].shape[-1])]
+    lengths = [
+        sizes.value(s)
+        for s in (*((1,) if nodes[0].ndim == 1 else ()), *(n.shape[0] for n in nodes), nodes[-1].shape[-1])
+    ]
     count = len(nodes)
     cost = [[0] * count for _ in range(count)]
     cut = [[0] * count for _ in range(count)]
     for span in range(1, count):
         for i in range(count - span):
             j = i + span
-            choices = [(cost[i][k] + cost[k + 1][j] + lengths[i] * lengths[k + 1] * lengths[j + 1], k) for k in range(i, j)]
+            choices = [
+                (cost[i][k] + cost[k + 1][j] + lengths[i] * lengths[k + 1] * lengths[j + 1], k) for k in range(i, j)
+            ]
             cost[i][j], cut[i][j] = min(choices)
 
     def multiply(i: int, j: int) -> Node:

@@ -52,7 +52,9 @@ def scalar(x: Value, what: str) -> Node:
     """A number as f64; TypeError for arrays of several elements, as Python has it."""
     n = node_of(x)
     if n.ndim and n.shape != (1,) * n.ndim:
-        raise ShapeError(f"{what}: only arrays of one element can be converted to Python numbers; use np.{what.split('.')[-1]}")
+        raise ShapeError(
+            f"{what}: only arrays of one element can be converted to Python numbers; use np.{what.split('.')[-1]}"
+        )
     return p.as_dtype(n if not n.ndim else folds.sum_(n, axes=tuple(range(n.ndim))), f64)
 
 
@@ -92,7 +94,9 @@ def _whole(name: str, rounding: Callable[[Node], Node]) -> None:
         if isinstance(x, TracedSize):
             return x
         n = node_of(x)
-        return number_of(p.as_dtype(rounding(scalar(x, f"math.{name}")) if n.dtype.is_float else scalar_integer(n), i64))
+        return number_of(
+            p.as_dtype(rounding(scalar(x, f"math.{name}")) if n.dtype.is_float else scalar_integer(n), i64)
+        )
 
 
 def scalar_integer(n: Node) -> Node:
@@ -111,7 +115,13 @@ def log(x: Value, base: Value = None) -> Tracer:
 
 @replaces(math.pow)
 def pow_(x: Value, y: Value) -> Tracer:
-    return number_of(value(FUNCTIONS[np.power](number_of(scalar(x, "math.pow")), y if weak_kind(y) else number_of(scalar(y, "math.pow")))))
+    return number_of(
+        value(
+            FUNCTIONS[np.power](
+                number_of(scalar(x, "math.pow")), y if weak_kind(y) else number_of(scalar(y, "math.pow"))
+            )
+        )
+    )
 
 
 @replaces(math.hypot)
@@ -286,5 +296,17 @@ def _scalar_type(kind: type[np.generic]) -> None:
         return wrap(node_of(x, dtype)) if is_traced(x) and not x.weak else wrap(p.as_dtype(node_of(x), dtype))
 
 
-for _kind in (np.float64, np.float32, np.int64, np.int32, np.int16, np.int8, np.uint64, np.uint32, np.uint16, np.uint8, np.bool_):
+for _kind in (
+    np.float64,
+    np.float32,
+    np.int64,
+    np.int32,
+    np.int16,
+    np.int8,
+    np.uint64,
+    np.uint32,
+    np.uint16,
+    np.uint8,
+    np.bool_,
+):
     _scalar_type(_kind)

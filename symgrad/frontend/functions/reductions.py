@@ -70,7 +70,13 @@ def finish(n: Node, x: Node, axes: Axes, keepdims: Any, out: Any, what: str) -> 
 def _sum_like(name: str, fold: Any, combine: Any, identity: int) -> Function:
     @implements_numpy(getattr(np, name))
     def reduce(
-        a: Value, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
+        a: Value,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: Any = False,
+        initial: Any = None,
+        where: Any = True,
     ) -> Any:
         x, mask = selected(a, where)
         axes = axes_of(axis, x.ndim, f"np.{name}")
@@ -94,7 +100,9 @@ def mean_node(x: Node, mask: Node | None, axes: Axes) -> Node:
 
 
 @implements_numpy(np.mean)
-def mean(a: Value, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True) -> Any:
+def mean(
+    a: Value, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
+) -> Any:
     x, mask = selected(a, where)
     axes = axes_of(axis, x.ndim, "np.mean")
     x = p.as_dtype(as_float(x), asked_dtype(dtype, as_float(x).dtype))
@@ -106,7 +114,9 @@ def centred(a: Value, axis: Any, dtype: Any, ddof: Any, where: Any, mean: Any, w
     x, mask = selected(a, where)
     axes = axes_of(axis, x.ndim, what)
     x = p.as_dtype(as_float(x), asked_dtype(dtype, as_float(x).dtype))
-    middle = over(mean_node(x, mask, axes), x, axes) if not given(mean) else broadcast_to(node_of(mean, x.dtype), x.shape)
+    middle = (
+        over(mean_node(x, mask, axes), x, axes) if not given(mean) else broadcast_to(node_of(mean, x.dtype), x.shape)
+    )
     n = count(x, mask, axes, x.dtype)
     degrees = n if isinstance(ddof, int) and ddof == 0 else p.maximum(n - node_of(ddof, x.dtype), 0.0)
     return only(x - middle, mask, 0), degrees, axes
@@ -147,7 +157,9 @@ def not_empty(x: Node, axes: Axes, what: str) -> None:
 
 def _extreme(name: str, fold: Any, combine: Any, start: Any, what: str) -> Function:
     @implements_numpy(getattr(np, name), getattr(np, "a" + name))
-    def reduce(a: Value, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True) -> Any:
+    def reduce(
+        a: Value, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
+    ) -> Any:
         x, mask = selected(a, where)
         axes = axes_of(axis, x.ndim, f"np.{name}")
         if given(initial):
@@ -155,7 +167,9 @@ def _extreme(name: str, fold: Any, combine: Any, start: Any, what: str) -> Funct
             y = fold(only(x, mask, start(x.dtype)), axes=axes)
             return finish(combine(*spread(y, first)), x, axes, keepdims, out, f"np.{name}")
         if given(where) and where is not True:
-            raise ValueError(f"reduction operation '{what}' does not have an identity, so to use a where mask one has to specify 'initial'")
+            raise ValueError(
+                f"reduction operation '{what}' does not have an identity, so to use a where mask one has to specify 'initial'"
+            )
         not_empty(x, axes, what)
         return finish(fold(only(x, mask, start(x.dtype)), axes=axes), x, axes, keepdims, out, f"np.{name}")
 
@@ -169,7 +183,9 @@ min_ = _extreme("min", folds.min_, p.minimum, folds.highest, "minimum")
 
 @implements_numpy(np.ptp)
 def ptp(a: Value, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
-    return into(out, wrap(value(max_(a, axis=axis, keepdims=keepdims)) - value(min_(a, axis=axis, keepdims=keepdims))), "np.ptp")
+    return into(
+        out, wrap(value(max_(a, axis=axis, keepdims=keepdims)) - value(min_(a, axis=axis, keepdims=keepdims))), "np.ptp"
+    )
 
 
 def _position(name: str, op: Any) -> Function:
@@ -316,7 +332,11 @@ def diff(a: Value, n: int = 1, axis: Any = -1, prepend: Any = None, append: Any 
 @implements_numpy(np.ediff1d)
 def ediff1d(ary: Value, to_end: Any = None, to_begin: Any = None) -> Tracer:
     middle = node_of(diff(wrap(flat(node_of(ary)))))
-    pieces = [middle if e is middle else _at_least_1d(node_of(e, middle.dtype)) for e in (to_begin, middle, to_end) if given(e)]
+    pieces = [
+        middle if e is middle else _at_least_1d(node_of(e, middle.dtype))
+        for e in (to_begin, middle, to_end)
+        if given(e)
+    ]
     return wrap(views.concatenate(*(flat(e) for e in pieces), axis=0))
 
 

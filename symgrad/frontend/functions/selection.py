@@ -9,7 +9,7 @@ import numpy as np
 
 from symgrad.errors import UnsupportedError
 from symgrad.frontend.functions.elementwise import into, is_nan
-from symgrad.frontend.functions.shapes import picked
+from symgrad.frontend.functions.joining import picked
 from symgrad.frontend.functions.support import (
     Value,
     as_float,
@@ -30,10 +30,10 @@ from symgrad.frontend.functions.support import (
     shape_of,
     static,
 )  # fmt: skip
-from symgrad.frontend.tracer import Tracer, constant_value, float_operands, operands, wrap
+from symgrad.frontend.tracer import Tracer, constant_value, float_operands, operands, weak_kind, wrap
 from symgrad.ir.node import Node, constant, size_node
 from symgrad.ir.sizes import broadcast_shapes, current, shown
-from symgrad.ir.types import Shape, Size, boolean, f64, i8, i64, product
+from symgrad.ir.types import DType, Shape, Size, boolean, f64, i8, i64, product, promote
 from symgrad.ops import folds, views
 from symgrad.ops import pointwise as p
 from symgrad.ops.indexing import checked_index, gather
@@ -106,7 +106,11 @@ def median(a: Value, axis: Any = None, out: Any = None, overwrite_input: bool = 
     n = merged_last(x, axes)
     size = n.shape[-1]
     if not positive(size):
-        return into(out, wrap(kept_dims(broadcast_to(number(math.nan, x.dtype), n.shape[:-1]), axes, x.shape, keepdims)), "np.median")
+        return into(
+            out,
+            wrap(kept_dims(broadcast_to(number(math.nan, x.dtype), n.shape[:-1]), axes, x.shape, keepdims)),
+            "np.median",
+        )
     ordered = sorted_last(n)
     low = middle_value(n, ordered, (size - 1) // 2)
     odd = isinstance(size, int) and size % 2
@@ -115,20 +119,21 @@ def median(a: Value, axis: Any = None, out: Any = None, overwrite_input: bool = 
     return into(out, wrap(kept_dims(y, axes, x.shape, keepdims)), "np.median")
 
 
-def quantile_of(x: Node, q: Node, axes: tuple[int, ...]) -> Node:
+def quantile_of(x: Node, q: Node, axes: tuple[int, ...], dtype: DType) -> Node:
     """Linear interpolation between order statistics: the shape of q first."""
     n = merged_last(x, axes)
     size = n.shape[-1]
     if not positive(size):
-        return broadcast_to(number(math.nan, x.dtype), (*q.shape, *n.shape[:-1]))
+        return broadcast_to(number(math.nan, dtype), (*q.shape, *n.shape[:-1]))
     ordered = permuted(sorted_last(n), [n.ndim - 1, *range(n.ndim - 1)])
     last = p.as_dtype(size_node(size - 1), f64)
     position = p.as_dtype(q, f64) * last
     low = p.clip(p.floor(position), 0.0, last)
     high = p.minimum(low + 1.0, last)
     a, b = (gather(ordered, p.as_dtype(k, i64), axes=(0,)) for k in (low, high))
-    t = views.broadcast(p.as_dtype(position - p.stop(low), x.dtype), shape=a.shape, axes=tuple(range(q.ndim)))
-    between = p.select(p.lt(t, 0.5), a + (b - a) * t, b - (b - a) * (1.0 - t))
+    t = views.broadcast(p.as_dtype(position - p.stop(low), dtype), shape=a.shape, axes=tuple(range(q.ndim)))
+    gap, a, b = (p.as_dtype(v, dtype) for v in (b - a, a, b))
+    between = p.select(p.lt(t, 0.5), a + gap * t, b - gap * (1.0 - t))
     top = element(ordered, 0, size - 1)  # nans are sorted to the end
     spoiled = views.broadcast(is_nan(top), shape=a.shape, axes=tuple(range(q.ndim, a.ndim)))
     return p.select(spoiled, math.nan, between)
@@ -137,16 +142,26 @@ def quantile_of(x: Node, q: Node, axes: tuple[int, ...]) -> Node:
 def _quantile(name: str, scale: float) -> None:
     @implements_numpy(getattr(np, name))
     def quantile(
-        a: Value, q: Value, axis: Any = None, out: Any = None, overwrite_input: bool = False, method: str = "linear", keepdims: bool = False
+        a: Value,
+        q: Value,
+        axis: Any = None,
+        out: Any = None,
+        overwrite_input: bool = False,
+        method: str = "linear",
+        keepdims: bool = False,
     ) -> Any:
         if method != "linear":
             raise UnsupportedError(f"np.{name}: method={method!r} is not supported; 'linear' is")
         x, levels = as_float(node_of(a)), node_of(q, f64) * scale if scale != 1.0 else node_of(q, f64)
         known = constant_value(levels)
         if known is not None and not np.all((known >= 0) & (known <= 1)):
-            raise ValueError("Percentiles must be in the range [0, 100]" if name == "percentile" else "Quantiles must be in the range [0, 1]")
+            raise ValueError(
+                "Percentiles must be in the range [0, 100]"
+                if name == "percentile"
+                else "Quantiles must be in the range [0, 1]"
+            )
         axes = axes_of(axis, x.ndim, f"np.{name}")
-        y = quantile_of(x, levels, axes)
+        y = quantile_of(x, levels, axes, x.dtype if weak_kind(q) else promote(x.dtype, as_float(node_of(q)).dtype))
         if keepdims:
             y = reshaped(y, (*levels.shape, *(1 if k in axes else s for k, s in enumerate(x.shape))))
         return into(out, wrap(y), f"np.{name}")
@@ -194,7 +209,9 @@ def interp(x: Value, xp: Value, fp: Value, left: Any = None, right: Any = None, 
         raise UnsupportedError("np.interp: the keyword period is not supported on traced values")
     t, knots, heights = (p.as_dtype(n, f64) for n in float_operands(x, xp, fp))
     if knots.ndim != 1 or heights.ndim != 1 or not current().same(knots.shape[0], heights.shape[0]):
-        raise ValueError(f"fp and xp are not of the same length: shapes {shown(knots.shape)} and {shown(heights.shape)}")
+        raise ValueError(
+            f"fp and xp are not of the same length: shapes {shown(knots.shape)} and {shown(heights.shape)}"
+        )
     size = knots.shape[0]
     if not positive(size):
         raise ValueError("array of sample points is empty")
@@ -272,7 +289,9 @@ def take_along_axis(arr: Value, indices: Value, axis: Any = -1) -> Tracer:
 def _known_mask(condition: Value, what: str) -> np.ndarray[Any, Any]:
     known = known_indices(condition)
     if known is None:
-        raise UnsupportedError(f"{what}: the length of a selection by a traced condition is not known; use np.where or a boolean index")
+        raise UnsupportedError(
+            f"{what}: the length of a selection by a traced condition is not known; use np.where or a boolean index"
+        )
     return known.astype(bool)
 
 

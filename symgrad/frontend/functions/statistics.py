@@ -97,7 +97,11 @@ def trapezoid(y: Value, x: Value = None, dx: Value = 1.0, axis: Any = -1) -> Tra
     step = node_of(dx)
     if x is not None:
         points = node_of(diff(wrap(node_of(x)), axis=-1 if node_of(x).ndim == 1 else k))
-        step = views.reshape(points, shape=tuple(points.shape[0] if j == k else 1 for j in range(n.ndim))) if points.ndim == 1 else points
+        step = (
+            views.reshape(points, shape=tuple(points.shape[0] if j == k else 1 for j in range(n.ndim)))
+            if points.ndim == 1
+            else points
+        )
     n, step = operands(wrap(n), wrap(step))
     less: Size = n.shape[k] - 1
     area = p.mul(*spread((part(n, k, 1, less) + part(n, k, 0, less)) * 0.5, step))
@@ -139,7 +143,9 @@ def _vector_norm(n: Node, ord: Any, axes: Axes) -> Node:
 def _matrix_norm(n: Node, ord: Any, axes: Axes) -> Node:
     """The largest or smallest sum of a column (1, -1) or row (inf, -inf)."""
     if ord not in (1, -1, math.inf, -math.inf):
-        raise UnsupportedError(f"np.linalg.norm: ord={ord!r} of matrices is not supported; 1, -1, inf, -inf and 'fro' are")
+        raise UnsupportedError(
+            f"np.linalg.norm: ord={ord!r} of matrices is not supported; 1, -1, inf, -inf and 'fro' are"
+        )
     row, column = axes
     inner, outer = (row, column) if abs(ord) == 1 else (column, row)
     sums = folds.sum_(p.abs_(n), axes=(inner,))
@@ -150,7 +156,11 @@ def _matrix_norm(n: Node, ord: Any, axes: Axes) -> Node:
 @implements_numpy(np.gradient)
 def gradient(f: Value, *varargs: Value, axis: Any = None, edge_order: int = 1) -> Any:
     n = as_float(node_of(f))
-    axes = range(n.ndim) if axis is None else [axis_of(a, n.ndim, "np.gradient") for a in (axis if isinstance(axis, tuple) else (axis,))]
+    axes = (
+        range(n.ndim)
+        if axis is None
+        else [axis_of(a, n.ndim, "np.gradient") for a in (axis if isinstance(axis, tuple) else (axis,))]
+    )
     if edge_order != 1:
         raise UnsupportedError(f"np.gradient: edge_order={edge_order} is not supported; 1 is")
     steps = varargs * len(axes) if len(varargs) == 1 else varargs or (1.0,) * len(axes)
@@ -164,7 +174,9 @@ def _slope(n: Node, axis: int, step: Node) -> Node:
     """Second-order differences inside, first-order ones at both ends; ``step`` is one number or the coordinates."""
     size = n.shape[axis]
     if not current().le(2, size):
-        raise ValueError("Shape of array too small to calculate a numerical gradient, at least (edge_order + 1) elements are required.")
+        raise ValueError(
+            "Shape of array too small to calculate a numerical gradient, at least (edge_order + 1) elements are required."
+        )
     slopes = part(n, axis, 1, size - 1) - part(n, axis, 0, size - 1)
     if step.ndim:
         gaps = part(step, 0, 1, size - 1) - part(step, 0, 0, size - 1)

@@ -23,7 +23,12 @@ from symgrad.ops import pointwise as p
 
 Value = Any  # a tracer, a plain array or number, or nested lists of them
 Function = Callable[..., Any]
-_HARMLESS = {"order": ("K", "C", "A", None), "casting": ("same_kind", "safe", "unsafe"), "subok": (True, False), "copy": (True, False, None)}
+_HARMLESS = {
+    "order": ("K", "C", "A", None),
+    "casting": ("same_kind", "safe", "unsafe"),
+    "subok": (True, False),
+    "copy": (True, False, None),
+}
 
 
 def implements_numpy(*callables: Any, what: str | None = None) -> Callable[[Function], Function]:
@@ -79,8 +84,15 @@ def stacked(nodes: Sequence[Node], axis: int = 0) -> Node:
     first = nodes[0].shape
     for n in nodes[1:]:
         if n.ndim != len(first) or not all(current().same(a, b) for a, b in zip(n.shape, first, strict=True)):
-            raise ShapeError(f"all input arrays must have the same shape, got {' and '.join(shown(n.shape) for n in nodes)}")
+            raise ShapeError(
+                f"all input arrays must have the same shape, got {' and '.join(shown(n.shape) for n in nodes)}"
+            )
     return views.concatenate(*(insert_axis(n, axis) for n in nodes), axis=axis)
+
+
+def as_tracer(a: Value) -> Tracer:
+    """The traced array itself, or a fresh one."""
+    return a if isinstance(a, Tracer) else wrap(node_of(a))
 
 
 def same_dtype(nodes: Iterable[Node]) -> list[Node]:
