@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,14 @@ def compile_graph(graph: Graph) -> Native:
         return out
 
     return call
+
+
+@pytest.fixture(scope="session", autouse=True)
+def object_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Compiled code is shared within a run of the tests, and with nothing else."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SYMGRAD_CACHE_DIR", str(tmp_path_factory.mktemp("objects")))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 """The cell that a traced array, NumPy scalar or Python number is: a node that assignments replace.
 
-A view is a cell that reads from its base and writes through to it. A *weak* cell is a Python number: it adapts its dtype
-to arrays and, like every *fixed* one (NumPy's scalars), is never changed in place. Operators, methods and NumPy's
+A view is a cell that reads from its base and writes through to it. A *weak* cell is a Python number: it adapts its
+dtype to arrays and, like every *fixed* one (NumPy's scalars), is never changed in place. Operators, methods and NumPy's
 protocols look up what they mean in ``FUNCTIONS``.
 """
 
@@ -90,8 +90,8 @@ class Tracer:
         self.fixed = fixed
         self.readonly: bool = view is not None and view.base.readonly
 
-    @property
-    def __class__(self) -> type:  # type: ignore[misc]  # so that isinstance(x, np.ndarray), isinstance(number, float) hold
+    @property  # type: ignore[misc]  # so that isinstance(x, np.ndarray), isinstance(number, float) hold
+    def __class__(self) -> type:
         if self.weak:
             return PYTHON[self._node.dtype.kind]
         return self._node.dtype.numpy.type if self.fixed else np.ndarray
@@ -186,13 +186,17 @@ class Tracer:
     def __bool__(self) -> bool:
         size = self.size
         if self.ndim and (size > 1 or size == 0):
-            raise ValueError(with_line("The truth value of an array with more than one element is ambiguous. Use np.any(x) or np.all(x)"))
+            raise ValueError(
+                with_line(
+                    "The truth value of an array with more than one element is ambiguous. Use np.any(x) or np.all(x)"
+                )
+            )
         known = constant_value(self.node)
         if known is None:
             raise located(
                 TraceError(
-                    "the truth of a traced value is not known while tracing, and control flow on it is not available here: "
-                    "use np.where(condition, a, b)"
+                    "the truth of a traced value is not known while tracing, and control flow on it is not available "
+                    "here: use np.where(condition, a, b)"
                 )
             )
         return bool(known.item())
@@ -209,7 +213,11 @@ class Tracer:
     def _number(self, what: str) -> Any:
         known = constant_value(self.node) if not self.ndim or self.size == 1 else None
         if known is None:
-            hint = "leave it out, or make the array it is stored in with symgrad.numpy" if not self.ndim else "only single numbers convert"
+            hint = (
+                "leave it out, or make the array it is stored in with symgrad.numpy"
+                if not self.ndim
+                else "only single numbers convert"
+            )
             raise located(TraceError(f"{what}(x) of a traced {self.node.type} is not available here; {hint}"))
         return known.item()
 
@@ -225,7 +233,9 @@ class Tracer:
         return hash(current_trace().pin(self.node))
 
     def item(self, *args: Any) -> Any:
-        raise located(TraceError("x.item() of a traced value is not known while tracing; leave it out: x computes like a number"))
+        raise located(
+            TraceError("x.item() of a traced value is not known while tracing; leave it out: x computes like a number")
+        )
 
     def tolist(self) -> Any:
         raise located(TraceError("x.tolist() of a traced value is not known while tracing; work with the array itself"))
@@ -267,8 +277,16 @@ class Tracer:
     __and__, __rand__, __iand__ = _operator("bitwise_and"), _operator("bitwise_and", True), _in_place("bitwise_and")
     __or__, __ror__, __ior__ = _operator("bitwise_or"), _operator("bitwise_or", True), _in_place("bitwise_or")
     __xor__, __rxor__, __ixor__ = _operator("bitwise_xor"), _operator("bitwise_xor", True), _in_place("bitwise_xor")
-    __lshift__, __rlshift__, __ilshift__ = _operator("left_shift"), _operator("left_shift", True), _in_place("left_shift")
-    __rshift__, __rrshift__, __irshift__ = _operator("right_shift"), _operator("right_shift", True), _in_place("right_shift")
+    __lshift__, __rlshift__, __ilshift__ = (
+        _operator("left_shift"),
+        _operator("left_shift", True),
+        _in_place("left_shift"),
+    )
+    __rshift__, __rrshift__, __irshift__ = (
+        _operator("right_shift"),
+        _operator("right_shift", True),
+        _in_place("right_shift"),
+    )
     __lt__, __le__, __gt__, __ge__ = map(_operator, ("less", "less_equal", "greater", "greater_equal"))
     __eq__, __ne__ = _operator("equal"), _operator("not_equal")  # arrays of truths
     __neg__, __pos__, __abs__, __invert__ = map(_unary, ("negative", "positive", "absolute", "invert"))
@@ -336,7 +354,9 @@ class Tracer:
     def __deepcopy__(self, memo: Any) -> Tracer:
         return self.__copy__()
 
-    def astype(self, dtype: DTypeLike, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True) -> Tracer:
+    def astype(
+        self, dtype: DTypeLike, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
+    ) -> Tracer:
         to = call(dtype_of, dtype)
         return self if not copy and to == self.node.dtype else wrap(p.as_dtype(self.node, to), fixed=self.fixed)
 
@@ -362,7 +382,9 @@ def is_operand(x: Any) -> bool:
     kind: type = type(x)
     if kind is Masked:
         return False
-    return kind in (Tracer, TracedSize, bool, int, float, complex, list, tuple) or isinstance(x, np.ndarray | np.generic)
+    return kind in (Tracer, TracedSize, bool, int, float, complex, list, tuple) or isinstance(
+        x, np.ndarray | np.generic
+    )
 
 
 def spelled(function: Any) -> str:

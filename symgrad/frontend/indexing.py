@@ -1,7 +1,7 @@
 """NumPy's indexing -> slices, reshapes, gathers and scatters.
 
-A key becomes a ``Plan`` in two steps: the *part*, a rectangle of the array in which integers drop and ``None`` adds axes,
-and within it index arrays or a traced mask. The same plan reads, and writes a new value into the old array.
+A key becomes a ``Plan`` in two steps: the *part*, a rectangle of the array in which integers drop and ``None`` adds
+axes, and within it index arrays or a traced mask. The same plan reads, and writes a new value into the old array.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ShapeError, UnsupportedError
-from symgrad.frontend.keys import Array, Key, Mask, Span, parsed
+from symgrad.frontend.keys import Array, Key, Mask, Span, Window, parsed, width
 from symgrad.frontend.lines import located, with_line
 from symgrad.frontend.masked import Masked, no_length
 from symgrad.frontend.tracer import Tracer, implements, value, view_of, wrap
@@ -22,7 +22,7 @@ from symgrad.ir.sizes import broadcast_shapes, current, shown
 from symgrad.ir.types import Shape, Size, boolean, i64
 from symgrad.ops import indexing
 from symgrad.ops import pointwise as p
-from symgrad.ops.folds import kept
+from symgrad.ops.folds import iota, kept
 from symgrad.ops.kinds import broadcast_to, number
 from symgrad.ops.views import broadcast, inverse, place, reshape, slice_, transpose
 
@@ -32,7 +32,7 @@ class Plan:
     """What a key selects of an array of one shape.
 
     ``spans`` cut each axis; ``part`` is the shape after integers drop axes and None adds some. ``indices`` of one shape
-    read the part along ``axes``; their own axes stand at ``front`` of the result. A ``mask`` covers ``axes`` of the part.
+    read the part along ``axes``; their own axes stand at ``front`` of the result. A ``mask`` covers ``axes``.
     """
 
     spans: tuple[Span, ...]
@@ -90,7 +90,9 @@ class Plan:
         if all(s.covers(n) for s, n in zip(self.spans, x.shape, strict=True)):
             backwards = any(s != 1 for s in steps)
             return slice_(new, starts=starts, sizes=sizes, steps=steps) if backwards else new
-        inside = place(broadcast(number(True, boolean), shape=sizes, axes=()), shape=x.shape, starts=starts, steps=steps)
+        inside = place(
+            broadcast(number(True, boolean), shape=sizes, axes=()), shape=x.shape, starts=starts, steps=steps
+        )
         return p.select(inside, place(new, shape=x.shape, starts=starts, steps=steps), x)
 
 
@@ -102,9 +104,35 @@ def moved(n: Node, perm: Sequence[int]) -> Node:
 # --- keys -> plans ---------------------------------------------------------------------------------------------------
 
 
-def plan_of(shape: Shape, key: Any, *, keep_masks: bool = False) -> tuple[Plan, bool]:
-    """The plan of a key, and whether the key has an ellipsis; ``keep_masks`` leaves known masks as masks."""
-    items, ellipsis = parsed(shape, key, keep_masks=keep_masks)
+def opened(x: Tracer, key: Any, *, keep_masks: bool = False) -> tuple[Tracer, Plan, bool]:
+    """The array and the plan of a key, and whether the key has an ellipsis; windows are views opened beforehand."""
+    items, ellipsis = parsed(x.node.shape, key, keep_masks=keep_masks)
+    axis = 0
+    for k, item in enumerate(items):
+        if isinstance(item, Window):
+            x, items[k] = _window(x, axis, item), Span(0, item.size)
+        axis += width(item)
+    return x, plan_of(x.node.shape, items), ellipsis
+
+
+def _window(x: Tracer, axis: int, window: Window) -> Tracer:
+    """``x`` at positions that follow each other along an axis; IndexError where they leave it."""
+    n, ndim = x.node.shape[axis], x.ndim
+    start = p.select(p.lt(window.start, 0), size_node(n), window.start)
+    index = indexing.checked_index(start + iota(size=window.size), size=n)
+    perm = (*range(1, axis + 1), 0, *range(axis + 1, ndim))
+
+    def read(base: Node) -> Node:
+        return moved(indexing.gather(base, index, axes=(axis,)), perm)
+
+    def write(base: Node, new: Node) -> Node:
+        return indexing.scatter_set(base, moved(new, inverse(perm)), index, axes=(axis,))
+
+    return view_of(x, read, write)
+
+
+def plan_of(shape: Shape, items: list[Key]) -> Plan:
+    """The plan of the entries of a key."""
     spans: list[Span] = []
     part: list[Size] = []
     arrays: list[tuple[int, Node]] = []  # axis of the part, index
@@ -127,7 +155,9 @@ def plan_of(shape: Shape, key: Any, *, keep_masks: bool = False) -> tuple[Plan, 
                 part.append(shape[axis])
             case Mask():
                 if mask is not None:
-                    raise located(UnsupportedError("an array is indexed by two traced masks at once: combine them with &"))
+                    raise located(
+                        UnsupportedError("an array is indexed by two traced masks at once: combine them with &")
+                    )
                 mask, mask_axes = item.value, tuple(range(len(part), len(part) + item.value.ndim))
                 for k, length in enumerate(mask.shape):
                     check_length(length, shape[axis + k], axis + k)
@@ -135,16 +165,23 @@ def plan_of(shape: Shape, key: Any, *, keep_masks: bool = False) -> tuple[Plan, 
                 part += shape[axis : axis + mask.ndim]
     if mask is not None and any(n.shape for _, n in arrays):
         raise located(UnsupportedError("an array is indexed by a traced mask and an index array at once"))
-    return _plan(items, tuple(spans), tuple(part), arrays, mask, mask_axes), ellipsis
+    return _plan(items, tuple(spans), tuple(part), arrays, mask, mask_axes)
 
 
 def _plan(
-    items: list[Key], spans: tuple[Span, ...], part: Shape, arrays: list[tuple[int, Node]], mask: Node | None, mask_axes: tuple[int, ...]
+    items: list[Key],
+    spans: tuple[Span, ...],
+    part: Shape,
+    arrays: list[tuple[int, Node]],
+    mask: Node | None,
+    mask_axes: tuple[int, ...],
 ) -> Plan:
     front = _front(items, mask is not None or any(n.shape for _, n in arrays))
     if mask is not None:
         if arrays:
-            raise located(UnsupportedError("an array is indexed by a traced mask and a traced integer at once: index twice"))
+            raise located(
+                UnsupportedError("an array is indexed by a traced mask and a traced integer at once: index twice")
+            )
         return Plan(spans, part, mask_axes, (), mask, front)
     if not arrays:
         return Plan(spans, part)
@@ -161,7 +198,7 @@ def _front(items: list[Key], advanced: bool) -> int:
     """Where NumPy puts the axes of index arrays: where they were when they stand together, else in front."""
     if not advanced:
         return 0
-    pointing = [isinstance(i, Array | Mask) or isinstance(i, Span) and i.drops for i in items]
+    pointing = [isinstance(i, Array | Mask) or (isinstance(i, Span) and i.drops) for i in items]
     first, last = pointing.index(True), len(pointing) - 1 - pointing[::-1].index(True)
     return first if all(pointing[first : last + 1]) else 0
 
@@ -184,7 +221,7 @@ def index_node(index: Node | np.ndarray[Any, Any], size: Size, axis: int = 0) ->
         if known is None:
             n = p.as_dtype(index, i64)
             return n if in_range(n, size) else indexing.checked_index(n, size=size)
-        index = known
+        return _known_positions(known.astype(np.int64), size, axis)
     return _known_positions(index.astype(np.int64), size, axis)
 
 
@@ -235,7 +272,7 @@ def getitem(x: Tracer, key: Any) -> Any:
     """``x[key]``: a view for slices and integers, a NumPy scalar where every axis has an integer, else a copy."""
     if x.weak:
         raise TypeError(with_line(f"'{x.__class__.__name__}' object is not subscriptable"))
-    plan, ellipsis = plan_of(x.node.shape, key)
+    x, plan, ellipsis = opened(x, key)
     if plan.mask is not None:
         return _selection(x, plan)
     if not plan.is_view or (not plan.result() and not ellipsis):
@@ -263,8 +300,8 @@ def setitem(x: Tracer, key: Any, new: Any) -> None:
     """``x[key] = new``."""
     if x.weak or x.fixed:
         raise TypeError(with_line(f"'{x.__class__.__name__}' object does not support item assignment"))
+    x, plan, _ = opened(x, key, keep_masks=not isinstance(key, tuple) and not _ndim(new))
     old = x.node
-    plan, _ = plan_of(old.shape, key, keep_masks=not isinstance(key, tuple) and not _ndim(new))
     if plan.mask is not None:
         x.assign(_write_masked(plan, old, new))
         return
@@ -320,8 +357,8 @@ def _masked_value(plan: Plan, y: Node, new: Any) -> Node:
 @implements((np.add, "at"))
 def add_at(x: Tracer, key: Any, new: Any) -> None:
     """``x[key] += new`` with repeated positions adding up."""
+    x, plan, _ = opened(x, key)
     old = x.node
-    plan, _ = plan_of(old.shape, key)
     y = plan.read_part(old)
     if plan.mask is not None:
         x.assign(plan.write_part(old, p.select(_full_mask(plan), y + _masked_value(plan, y, new), y)))

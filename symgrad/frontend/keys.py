@@ -12,10 +12,11 @@ from symgrad.frontend.lengths import TracedSize, size_of
 from symgrad.frontend.lines import located, with_line
 from symgrad.frontend.masked import Masked, no_length
 from symgrad.frontend.tracer import Tracer, contains_traced, value
-from symgrad.frontend.tracing import constant_value
-from symgrad.ir.node import SIZE, Node, constant
+from symgrad.frontend.tracing import constant_value, is_known
+from symgrad.ir.node import SIZE, Node, constant, splat
 from symgrad.ir.sizes import current, shown
-from symgrad.ir.types import Shape, Size, boolean
+from symgrad.ir.types import Shape, Size, boolean, i64
+from symgrad.ops.pointwise import as_dtype
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class Span:
 
     def covers(self, n: Size) -> bool:
         """Whether this is the whole of an axis, perhaps backwards."""
-        return self.size == n and (self.step == 1 and self.start == 0 or self.step == -1 and self.start == n - 1)
+        return self.size == n and ((self.step == 1 and self.start == 0) or (self.step == -1 and self.start == n - 1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,8 +48,19 @@ class Mask:
     value: Node
 
 
-Key = None | Span | Array | Mask
-_VALID = "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays are valid indices"
+@dataclass(frozen=True, slots=True, eq=False)
+class Window:
+    """``size`` positions from a traced one."""
+
+    start: Node
+    size: Size
+
+
+Key = None | Span | Array | Mask | Window
+_VALID = (
+    "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays "
+    "are valid indices"
+)
 
 
 def parsed(shape: Shape, key: Any, *, keep_masks: bool = False) -> tuple[list[Key], bool]:
@@ -56,9 +68,11 @@ def parsed(shape: Shape, key: Any, *, keep_masks: bool = False) -> tuple[list[Ke
     items: list[Any] = []
     for raw in key if isinstance(key, tuple) else (key,):
         items += _resolved(raw, keep_masks)
-    used = sum(_width(i) for i in items)
+    used = sum(width(i) for i in items)
     if used > len(shape):
-        raise IndexError(with_line(f"too many indices for array: array is {len(shape)}-dimensional, but {used} were indexed"))
+        raise IndexError(
+            with_line(f"too many indices for array: array is {len(shape)}-dimensional, but {used} were indexed")
+        )
     dots = [k for k, i in enumerate(items) if i is Ellipsis]
     if len(dots) > 1:
         raise IndexError(with_line("an index can only have a single ellipsis ('...')"))
@@ -68,11 +82,11 @@ def parsed(shape: Shape, key: Any, *, keep_masks: bool = False) -> tuple[list[Ke
     axis = 0
     for item in items:
         out.append(item if item is None or isinstance(item, Array | Mask) else _span(item, shape[axis], axis))
-        axis += _width(item)
+        axis += width(item)
     return out, bool(dots)
 
 
-def _width(item: Any) -> int:
+def width(item: Any) -> int:
     """How many axes an entry takes."""
     if item is None or item is Ellipsis:
         return 0
@@ -80,20 +94,22 @@ def _width(item: Any) -> int:
 
 
 def _resolved(raw: Any, keep_masks: bool) -> list[Any]:
-    """An entry as None, Ellipsis, a slice, a size, an Array or a Mask; a known mask is as many arrays as it has axes."""
+    """An entry as None, Ellipsis, a slice, a size, an Array or a Mask; a known mask is an array per axis."""
     if raw is None or raw is Ellipsis or type(raw) is slice:
         return [raw]
-    if type(raw) is TracedSize or type(raw) is int or type(raw) is not Tracer and isinstance(raw, np.integer):
-        return [size_of(raw)]
     if type(raw) is Masked:
         raise no_length("indexing by a selection")
-    if isinstance(raw, bool | np.bool_) and type(raw) is not Tracer:
-        raise located(UnsupportedError("indexing by a single bool is not supported"))
-    if type(raw) is Tracer or isinstance(raw, list | tuple) and contains_traced(raw):
+    if type(raw) is Tracer or (isinstance(raw, list | tuple) and contains_traced(raw)):
         return _of_node(value(raw), keep_masks)
+    if isinstance(raw, bool | np.bool_):
+        raise located(UnsupportedError("indexing by a single bool is not supported"))
+    if type(raw) is TracedSize or isinstance(raw, int | np.integer):
+        return [size_of(raw)]
     if isinstance(raw, list | tuple | np.ndarray) or hasattr(type(raw), "__array__"):
         array = np.asarray(raw)
-        return _of_array(array.astype(np.intp) if not array.size and isinstance(raw, list | tuple) else array, keep_masks)
+        return _of_array(
+            array.astype(np.intp) if not array.size and isinstance(raw, list | tuple) else array, keep_masks
+        )
     if hasattr(type(raw), "__index__"):
         return [int(raw.__index__())]
     raise IndexError(with_line(_VALID))
@@ -116,7 +132,9 @@ def _of_array(array: np.ndarray[Any, Any], keep_masks: bool) -> list[Any]:
     if array.dtype == bool:
         if not array.ndim:
             raise located(UnsupportedError("indexing by a single bool is not supported"))
-        return [Mask(constant(array))] if keep_masks else [Array(i, array.shape[k]) for k, i in enumerate(array.nonzero())]
+        return (
+            [Mask(constant(array))] if keep_masks else [Array(i, array.shape[k]) for k, i in enumerate(array.nonzero())]
+        )
     if array.dtype.kind not in "iu":
         raise _not_integers(array.shape)
     return [Array(array)] if array.ndim else [int(array)]
@@ -126,15 +144,60 @@ def _not_integers(shape: Shape) -> IndexError:
     return IndexError(with_line("arrays used as indices must be of integer (or boolean) type" if shape else _VALID))
 
 
-def _span(item: Any, n: Size, axis: int) -> Span:
+def _span(item: Any, n: Size, axis: int) -> Span | Window:
     if type(item) is slice:
-        return slice_span(item, n)
+        return _window(item) if _is_traced(item.start) or _is_traced(item.stop) else slice_span(item, n)
     sizes = current()
     negative = not sizes.le(0, item)
     at = item + n if negative else item
     if not (sizes.le(0, at) if negative else sizes.le(at + 1, n)):
-        raise IndexError(with_line(f"index {shown((item,))[1:-2]} is out of bounds for axis {axis} with size {shown((n,))[1:-2]}"))
+        raise IndexError(
+            with_line(f"index {shown((item,))[1:-2]} is out of bounds for axis {axis} with size {shown((n,))[1:-2]}")
+        )
     return Span(at, 1, 1, drops=True)
+
+
+def _is_traced(bound: Any) -> bool:
+    """Whether the bound of a slice is a number that only the run knows."""
+    return type(bound) is Tracer and bound.node.op is not SIZE and not is_known(bound.node)
+
+
+def _window(s: slice) -> Window:
+    """A slice between traced bounds whose difference is known."""
+    if s.start is not None and s.stop is not None and (s.step is None or s.step == 1):
+        (first, a), (last, b) = (_offset(value(x)) for x in (s.start, s.stop))
+        if first is last and first is not None and not first.shape and not first.dtype.is_float:
+            size = b - a if current().le(a, b) else 0
+            return Window(as_dtype(value(s.start), i64), size)
+    raise located(
+        UnsupportedError(
+            "the length of this slice is known only when the code runs: use a mask as in "
+            "np.where(np.arange(n) < stop, x, 0), or bounds of the form i and i + k"
+        )
+    )
+
+
+def _offset(n: Node) -> tuple[Node | None, Size]:
+    """A traced integer as one without, and with, a number or length added to it."""
+    total: Size = 0
+    while n.op.name in ("add", "sub"):
+        a, b = n.args
+        if (known := _plain(b)) is not None:
+            n, total = a, total + (known if n.op.name == "add" else -known)
+        elif n.op.name == "add" and (known := _plain(a)) is not None:
+            n, total = b, total + known
+        else:
+            break
+    known = _plain(n)
+    return (n, total) if known is None else (None, total + known)
+
+
+def _plain(n: Node) -> Size | None:
+    if n.op is SIZE:
+        size: Size = n.attr("size")
+        return size
+    number = splat(n) if not n.shape and not n.dtype.is_float else None
+    return None if number is None else int(number)
 
 
 def slice_span(s: slice, n: Size) -> Span:

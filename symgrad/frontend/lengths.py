@@ -1,7 +1,7 @@
 """Sizes as Python sees them: an int where the length is one, else a ``TracedSize`` that behaves like an int.
 
-Arithmetic with ints and sizes stays a size; a comparison is decided by the assumptions of the trace; ``/`` and arithmetic
-with floats and traced values makes a traced number. Where Python needs the int itself, the length is pinned.
+Arithmetic with ints and sizes stays a size; a comparison is decided by the assumptions of the trace; ``/`` and
+arithmetic with floats and traced values makes a traced number. Where Python needs the int itself, the length is pinned.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def _plain(x: Any) -> Size | None:
     """The size that a Python or NumPy integer or a TracedSize is, else None."""
     if type(x) is TracedSize:
         return current().canonical(x.size)
-    return int(x) if type(x) in (int, bool) or isinstance(x, np.integer) and type(x).__module__ == "numpy" else None
+    return int(x) if type(x) in (int, bool) or (isinstance(x, np.integer) and type(x).__module__ == "numpy") else None
 
 
 def size_of(x: Any) -> Size:
@@ -63,8 +63,8 @@ class TracedSize:
     def __init__(self, size: Dim) -> None:
         self.size = size
 
-    @property
-    def __class__(self) -> type:  # type: ignore[misc]  # so that isinstance(n, int) holds
+    @property  # type: ignore[misc]  # so that isinstance(n, int) holds
+    def __class__(self) -> type:
         return int
 
     def pin(self) -> int:
@@ -76,7 +76,9 @@ class TracedSize:
         b = _plain(other)
         if b is None or name == "true_divide":
             pair = (other, self) if swapped else (self, other)
-            return NotImplemented if other is None or isinstance(other, str) else call(FUNCTIONS["operator"], name, *pair)
+            return (
+                NotImplemented if other is None or isinstance(other, str) else call(FUNCTIONS["operator"], name, *pair)
+            )
         a = current().canonical(self.size)
         return make_size(_size_arithmetic(name, *((b, a) if swapped else (a, b))))
 

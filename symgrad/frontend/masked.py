@@ -20,7 +20,7 @@ _ELEMENTWISE = (np.clip, np.where, np.round, np.around, np.nan_to_num, np.real, 
 
 
 class Masked:
-    """The elements of ``value`` where ``mask``, which covers its leading axes, holds: an array with one axis for them."""
+    """The elements of ``value`` where ``mask``, on its leading axes, holds: an array with one axis for them."""
 
     __slots__ = ("mask", "value")
     __hash__ = None  # type: ignore[assignment]  # as of arrays
@@ -30,8 +30,8 @@ class Masked:
         self.value = value
         self.mask = mask
 
-    @property
-    def __class__(self) -> type:  # type: ignore[misc]  # a disguise, as that of traced arrays
+    @property  # type: ignore[misc]  # a disguise, as that of traced arrays
+    def __class__(self) -> type:
         return np.ndarray
 
     @property
@@ -131,7 +131,7 @@ def no_length(what: str) -> UnsupportedError:
 
 
 def lift_masked(function: Callable[..., Any], *xs: Any) -> Any:
-    """``function`` of the full arrays behind selections, as a selection; plainly ``function(*xs)`` when there is none."""
+    """``function`` of the full arrays behind selections, as a selection; plainly ``function(*xs)`` without any."""
     selections = [x for x in xs if type(x) is Masked]
     if not selections:
         return function(*xs)
@@ -163,10 +163,25 @@ def _operator(name: str, swapped: bool) -> Callable[[Any, Any], Any]:
 
 
 _BINARY = {
-    "add": "add", "sub": "subtract", "mul": "multiply", "truediv": "true_divide", "floordiv": "floor_divide", "mod": "remainder",
-    "pow": "power", "and": "bitwise_and", "or": "bitwise_or", "xor": "bitwise_xor",
-}  # fmt: skip
-_COMPARISONS = {"lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal", "eq": "equal", "ne": "not_equal"}
+    "add": "add",
+    "sub": "subtract",
+    "mul": "multiply",
+    "truediv": "true_divide",
+    "floordiv": "floor_divide",
+    "mod": "remainder",
+    "pow": "power",
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+    "xor": "bitwise_xor",
+}
+_COMPARISONS = {
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+    "eq": "equal",
+    "ne": "not_equal",
+}
 for _short, _name in _BINARY.items():
     setattr(Masked, f"__{_short}__", _operator(_name, False))
     setattr(Masked, f"__r{_short}__", _operator(_name, True))
@@ -218,15 +233,36 @@ def _end(dtype: Any, lowest: bool) -> Any:
 
 
 _FILLS: dict[Any, Callable[[Any], Any]] = {
-    np.max: lambda d: _end(d, True), np.min: lambda d: _end(d, False), np.nanmax: lambda d: _end(d, True),
-    np.nanmin: lambda d: _end(d, False), np.count_nonzero: lambda d: d.type(0), np.linalg.norm: lambda d: d.type(0),
-}  # fmt: skip
+    np.max: lambda d: _end(d, True),
+    np.min: lambda d: _end(d, False),
+    np.nanmax: lambda d: _end(d, True),
+    np.nanmin: lambda d: _end(d, False),
+    np.count_nonzero: lambda d: d.type(0),
+    np.linalg.norm: lambda d: d.type(0),
+}
 _FOLDS = {
-    np.sum, np.prod, np.any, np.all, np.mean, np.var, np.std, np.nansum, np.nanprod, np.nanmean, np.nanvar, np.nanstd, *_FILLS,
-}  # fmt: skip
+    np.sum,
+    np.prod,
+    np.any,
+    np.all,
+    np.mean,
+    np.var,
+    np.std,
+    np.nansum,
+    np.nanprod,
+    np.nanmean,
+    np.nanvar,
+    np.nanstd,
+    *_FILLS,
+}
 _UFUNC_FOLDS = {
-    np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min, np.logical_and: np.all, np.logical_or: np.any,
-}  # fmt: skip
+    np.add: np.sum,
+    np.multiply: np.prod,
+    np.maximum: np.max,
+    np.minimum: np.min,
+    np.logical_and: np.all,
+    np.logical_or: np.any,
+}
 
 
 def _method(function: Any) -> Callable[..., Any]:

@@ -5,6 +5,8 @@ They tell whether a reshape is a view of its argument or has to be a copy. Strid
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 from symgrad.ir.node import Node
 from symgrad.ir.sizes import current
 from symgrad.ir.types import Shape, Size, product
@@ -37,9 +39,17 @@ def strides_through(n: Node, base: Node, strides: Shape) -> Shape | None:
             axes = n.attr("axes")
             return tuple(below[axes.index(k)] if k in axes else 0 for k in range(n.ndim))
         case _:
-            if any(i.shape for i in n.args[1:]):
-                return None
-            return tuple(below[k] for k in kept(n.args[0].ndim, n.attr("axes")))
+            rest = tuple(below[k] for k in kept(n.args[0].ndim, n.attr("axes")))
+            indices = n.args[1:]
+            if len(indices) == 1 and is_window(indices[0]):
+                return (below[n.attr("axes")[0]], *rest)
+            return None if any(i.shape for i in indices) else rest
+
+
+def is_window(index: Node) -> bool:
+    """Whether positions are some that follow each other from a traced one."""
+    run = index.args[0] if index.op.name == "checked_index" else index
+    return run.op.name == "add" and run.ndim == 1 and any(a.op.name == "iota" for a in run.args)
 
 
 def _reshaped(old: Shape, strides: Shape, new: Shape) -> Shape | None:
@@ -51,7 +61,7 @@ def _reshaped(old: Shape, strides: Shape, new: Shape) -> Shape | None:
         if any(k >= len(old) for k in a) or any(k >= len(new) for k in b):
             a, b = list(range(len(old))), list(range(len(new)))
         a = [k for k in a if old[k] != 1]
-        if not all(_follows(strides[k], strides[l] * old[l]) for k, l in zip(a, a[1:], strict=False)):
+        if not all(_follows(strides[k], strides[l] * old[l]) for k, l in pairwise(a)):
             return None
         step: Size = strides[a[-1]] if a else 1
         for k in reversed(b):

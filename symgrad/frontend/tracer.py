@@ -18,14 +18,22 @@ from symgrad.frontend.lines import located, where, with_line
 from symgrad.frontend.masked import Masked, lift_masked
 from symgrad.frontend.memory import contiguous, strides_through
 from symgrad.frontend.tracing import (
-    FUNCTIONS, Trace, activate, call, constant_value, current_trace, implements, tracing,
-)  # fmt: skip
+    FUNCTIONS,
+    Trace,
+    activate,
+    call,
+    constant_value,
+    current_trace,
+    implements,
+    tracing,
+)
 from symgrad.ir.node import Node, constant, size_node
 from symgrad.ir.sizes import broadcast_shapes, current, same_shape, shown
 from symgrad.ir.types import DType, boolean, dtype_of, f64, i64
 from symgrad.ops import pointwise as p
 from symgrad.ops.kinds import broadcast_to
 from symgrad.ops.views import concatenate, reshape
+
 
 def is_traced(x: Any) -> bool:
     """Whether ``x`` is a traced array or number (isinstance would be fooled)."""
@@ -67,7 +75,9 @@ def value(x: Any, dtype: DType | None = None) -> Node:
         n = size_node(current().canonical(x.size))
         return n if dtype is None else p.as_dtype(n, dtype)
     if type(x) is Masked:
-        raise located(UnsupportedError("a selection by a traced mask is not an array: its length is not known; use np.where"))
+        raise located(
+            UnsupportedError("a selection by a traced mask is not an array: its length is not known; use np.where")
+        )
     if isinstance(x, list | tuple) and contains_traced(x):
         return _stacked(x, dtype)
     return _literal(x, dtype)
@@ -145,7 +155,17 @@ def float_operands(*xs: Any) -> Operands:
 
 # --- operators and protocols -----------------------------------------------------------------------------------------
 
-_ON_BOOLS = {"bitwise_and", "bitwise_or", "bitwise_xor", "less", "less_equal", "greater", "greater_equal", "equal", "not_equal"}
+_ON_BOOLS = {
+    "bitwise_and",
+    "bitwise_or",
+    "bitwise_xor",
+    "less",
+    "less_equal",
+    "greater",
+    "greater_equal",
+    "equal",
+    "not_equal",
+}
 
 
 @implements("operator")
@@ -167,12 +187,16 @@ def store(target: Tracer, result: Any, name: str, mask: Any = True) -> Tracer:
     if not np.can_cast(new.dtype.numpy, old.dtype.numpy, "same_kind"):
         raise TypeError(
             with_line(
-                f"Cannot cast ufunc {name!r} output from {new.dtype.numpy!r} to {old.dtype.numpy!r} with casting rule 'same_kind'"
+                f"Cannot cast ufunc {name!r} output from {new.dtype.numpy!r} to {old.dtype.numpy!r} "
+                "with casting rule 'same_kind'"
             )
         )
     if not same_shape(call(broadcast_shapes, new.shape, old.shape), old.shape):
         raise ValueError(
-            with_line(f"non-broadcastable output operand with shape {shown(old.shape)} doesn't match the shape {shown(new.shape)}")
+            with_line(
+                f"non-broadcastable output operand with shape {shown(old.shape)} "
+                f"doesn't match the broadcast shape {shown(new.shape)}"
+            )
         )
     new = broadcast_to(p.as_dtype(new, old.dtype), old.shape)
     if mask is not True:
@@ -188,8 +212,13 @@ def _known(function: Any) -> Callable[..., Any] | None:
 
 
 _REDUCTIONS: dict[Any, Any] = {
-    np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min, np.logical_and: np.all, np.logical_or: np.any,
-}  # fmt: skip
+    np.add: np.sum,
+    np.multiply: np.prod,
+    np.maximum: np.max,
+    np.minimum: np.min,
+    np.logical_and: np.all,
+    np.logical_or: np.any,
+}
 _ACCUMULATIONS: dict[Any, Any] = {np.add: np.cumsum, np.multiply: np.cumprod}
 
 
@@ -240,7 +269,11 @@ def _at(ufunc: np.ufunc, target: Any, *rest: Any) -> None:
     if function is None:
         raise located(UnsupportedError(f"{spelled(ufunc)}.at is not supported on traced values"))
     if type(target) is not Tracer:
-        raise located(TraceError(f"{spelled(ufunc)}.at would store a traced value into a NumPy array: make that array with symgrad.numpy"))
+        raise located(
+            TraceError(
+                f"{spelled(ufunc)}.at would store a traced value into a NumPy array: make that array with symgrad.numpy"
+            )
+        )
     call(function, target, *rest)
 
 
@@ -254,7 +287,30 @@ def array_function(function: Any, args: Any, keywords: Any) -> Any:
 
 
 __all__ = [
-    "FUNCTIONS", "Masked", "Operands", "Trace", "TracedSize", "Tracer", "View", "activate", "argument", "call", "constant_value",
-    "contains_traced", "current_trace", "float_operands", "implements", "is_traced", "lift_masked", "make_size", "operands", "size_of",
-    "spelled", "store", "tracing", "value", "view_of", "wrap",
-]  # fmt: skip
+    "FUNCTIONS",
+    "Masked",
+    "Operands",
+    "Trace",
+    "TracedSize",
+    "Tracer",
+    "View",
+    "activate",
+    "argument",
+    "call",
+    "constant_value",
+    "contains_traced",
+    "current_trace",
+    "float_operands",
+    "implements",
+    "is_traced",
+    "lift_masked",
+    "make_size",
+    "operands",
+    "size_of",
+    "spelled",
+    "store",
+    "tracing",
+    "value",
+    "view_of",
+    "wrap",
+]

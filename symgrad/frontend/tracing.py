@@ -59,7 +59,11 @@ class Trace:
         """The value of ``node``, a Python number or an array; TraceError when it depends on anything not known."""
         found = _evaluated(node, self.known)
         if found is None:
-            raise located(TraceError("Python needs the value of a traced number here, which is known only when the compiled code runs"))
+            raise located(
+                TraceError(
+                    "Python needs the value of a traced number here, which is known only when the compiled code runs"
+                )
+            )
         self.pins.update((n, self.known[n]) for n in topological([node]) if n.op is PARAM)
         return found.item() if found.ndim == 0 else found
 
@@ -67,6 +71,11 @@ class Trace:
 def constant_value(node: Node, *, pin_sizes: bool = True) -> np.ndarray[Any, Any] | None:
     """The value of a node that depends on constants only, else None; on sizes as well if these may be pinned."""
     return _evaluated(node, {}, pin_sizes)
+
+
+def is_known(node: Node) -> bool:
+    """Whether ``pin`` would give the value of ``node``."""
+    return _evaluable(node, current_trace().known, True)
 
 
 def _evaluated(node: Node, known: Mapping[Node, Any], pin_sizes: bool = True) -> np.ndarray[Any, Any] | None:
@@ -91,7 +100,9 @@ def _evaluable(node: Node, known: Mapping[Node, Any], pin_sizes: bool) -> bool:
         n = stack.pop()
         if n.op is PARAM and n not in known:
             return False
-        if not pin_sizes and (n.op is SIZE or not isinstance(n.type, TupleType) and not all(isinstance(s, int) for s in n.shape)):
+        if not pin_sizes and (
+            n.op is SIZE or (not isinstance(n.type, TupleType) and not all(isinstance(s, int) for s in n.shape))
+        ):
             return False
         fresh = [a for a in n.args if a not in seen]
         seen.update(fresh)

@@ -6,12 +6,17 @@ they are used twice at different times or places. Everything else is recomputed 
 
 from __future__ import annotations
 
+import collections
+import itertools
+import math
 from dataclasses import dataclass, field
 
 from symgrad.ir.graph import Graph
-from symgrad.ir.node import CONSTANT, PARAM, Node
+from symgrad.ir.node import CONSTANT, Node
 from symgrad.ir.op import Fold, Generate, Leaf, Nest, Scalar, View
 from symgrad.ir.types import Dim, Shape, Size
+from symgrad.lower.shapes import SHORT, few, loops, memory_of, root, small_tail, swapped_source, written_out
+from symgrad.ops.pointwise import MAXIMUM, MINIMUM
 
 DEAR = 18  # from this cost on a value is stored rather than computed twice: one elementary function
 MOVED = 5  # from this cost on a value is stored rather than computed again for each index of an outer axis
@@ -19,22 +24,32 @@ MOVED = 5  # from this cost on a value is stored rather than computed again for 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Compute ``value`` over ``space`` into the memory of ``node``, from ``starts`` on (a part of a concatenation)."""
+    """Compute ``value`` over ``space`` into the memory of ``node``, from ``starts`` on (a part of a concatenation).
+
+    ``pinned`` are the indices along the last axes of ``value`` that have no loops: there is a task for each.
+    """
 
     node: Node
     value: Node
     space: Shape
     starts: Shape
+    pinned: tuple[int, ...] = ()
 
     @property
     def fold(self) -> Fold | None:
         """The reduction this task is, if it is one; ``value`` is then what is reduced."""
         lower = self.node.op.lower
-        return lower if isinstance(lower, Fold) else None
+        return lower if isinstance(lower, Fold) and self.value is not self.node else None
 
     @property
     def alone(self) -> bool:
         return isinstance(self.node.op.lower, Nest)
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """The loops that are axes of the node, and not reduced over."""
+        reduced = () if self.fold is None else self.node.attr("axes")
+        return tuple(k for k in range(len(self.space)) if k not in reduced)
 
 
 @dataclass(eq=False)
@@ -53,30 +68,16 @@ class Schedule:
     stored: frozenset[Node]
 
 
-def root(n: Node) -> Node:
-    """The node whose memory ``n`` would share: reshapes are free."""
-    while n.op.name == "reshape":
-        n = n.args[0]
-    return n
-
-
-def memory_of(n: Node) -> bool:
-    """Whether a node is in memory by nature: an argument or a literal array."""
-    return n.op is PARAM or (n.op is CONSTANT and bool(n.shape))
-
-
-def swapped_source(n: Node) -> Node | None:
-    """The matrix behind a swap of the last two axes, if ``n`` is one."""
-    if n.op.name != "transpose":
-        return None
-    perm, d = n.attr("perm"), n.ndim
-    return n.args[0] if d >= 2 and perm == (*range(d - 2), d - 1, d - 2) else None
-
-
 def nest_operand(op: Nest, position: int, n: Node) -> Node:
     """The node that must be in memory for an argument of a nest."""
     source = swapped_source(n) if position in op.transposable else None
     return root(n if source is None else source)
+
+
+def nest_operands(n: Node) -> list[Node]:
+    """The nodes that must be in memory for a nest."""
+    assert isinstance(n.op.lower, Nest)
+    return [nest_operand(n.op.lower, k, a) for k, a in enumerate(n.args)]
 
 
 def schedule(graph: Graph) -> Schedule:
@@ -88,22 +89,27 @@ def schedule(graph: Graph) -> Schedule:
 
 
 def _tasks(n: Node) -> list[Task]:
-    if n.op.name == "concatenate":
-        return _parts(n)
-    return [Task(n, n.args[0] if isinstance(n.op.lower, Fold) else n, _space(n), (0,) * n.ndim)]
-
-
-def _parts(n: Node) -> list[Task]:
+    if n.op.name != "concatenate":
+        return _pinned(n, n.args[0] if loops(n) else n, (0,) * n.ndim)
     out, start, axis = [], 0, n.attr("axis")  # type: tuple[list[Task], Size, int]
     for a in n.args:
-        out.append(Task(n, a, a.shape, tuple(start if k == axis else 0 for k in range(n.ndim))))
+        out += _pinned(n, a, tuple(start if k == axis else 0 for k in range(n.ndim)))
         start = start + a.shape[axis]
     return out
 
 
+def _pinned(n: Node, value: Node, starts: Shape) -> list[Task]:
+    """One task, or one for each index along a short last axis."""
+    if isinstance(n.op.lower, Nest):
+        return [Task(n, value, value.shape, starts)]
+    longer = value.ndim - small_tail(value.shape)
+    tail = itertools.product(*(range(s) for s in value.shape[longer:] if isinstance(s, int)))
+    return [Task(n, value, value.shape[:longer], starts, pinned) for pinned in tail]
+
+
 def _space(n: Node) -> Shape:
-    shape: Shape = n.args[0].shape if isinstance(n.op.lower, Fold) else n.shape
-    return shape
+    shape: Shape = n.args[0].shape if loops(n) else n.shape
+    return shape[: len(shape) - small_tail(shape)]
 
 
 def _costs(nodes: list[Node]) -> dict[Node, int]:
@@ -111,6 +117,8 @@ def _costs(nodes: list[Node]) -> dict[Node, int]:
     cost: dict[Node, int] = {}
     for n in nodes:
         match n.op.lower:
+            case Fold() if written_out(n):
+                cost[n] = min(_elements(n) * (1 + cost[n.args[0]]), 1 << 20)
             case Leaf() | Fold() | Nest() | Generate():
                 cost[n] = 1
             case Scalar(cost=own):
@@ -122,15 +130,23 @@ def _costs(nodes: list[Node]) -> dict[Node, int]:
     return cost
 
 
+def _elements(n: Node) -> int:
+    """How many elements a reduction that is written out takes together."""
+    return math.prod(s for k in n.attr("axes") if isinstance(s := n.args[0].shape[k], int))
+
+
 def _stored(graph: Graph, nodes: list[Node]) -> set[Node]:
     stored = {root(r) for r in graph.results if not memory_of(root(r))}
+    users = collections.Counter(a for n in nodes for a in n.args)
     for n in nodes:
         match n.op.lower:
-            case Fold():
+            case Fold() if loops(n):
                 stored.add(n)
+                if n.op.lower.fn in (MAXIMUM, MINIMUM) and users[n.args[0]] > 1 and not _exact(n.args[0]):
+                    stored.add(root(n.args[0]))
             case Nest():
                 stored.add(n)
-                stored.update(m for k, a in enumerate(n.args) if not memory_of(m := nest_operand(n.op.lower, k, a)))
+                stored.update(m for m in nest_operands(n) if not memory_of(m))
             case _:
                 pass
     cost, stage = _costs(nodes), _stages(nodes)
@@ -139,7 +155,7 @@ def _stored(graph: Graph, nodes: list[Node]) -> set[Node]:
     for n in reversed(nodes):
         if n not in stored and _worth_storing(n, places[n], n in far, cost[n]):
             stored.add(root(n))
-        here = {(_space(n), stage[n] - isinstance(n.op.lower, Fold | Nest), None)} if n in stored else places[n]
+        here = {(_space(n), stage[n] - _waits(n), None)} if n in stored else places[n]
         for a in n.args:
             moved = n.op.name in ("slice", "place", "concatenate", "gather")
             places[a].update((s, t, n.serial if moved else v) for s, t, v in here)
@@ -153,8 +169,20 @@ def _stages(nodes: list[Node]) -> dict[Node, int]:
     stage: dict[Node, int] = {}
     for n in nodes:
         below = max((stage[a] for a in n.args), default=0)
-        stage[n] = below + 1 if isinstance(n.op.lower, Fold | Nest) else below
+        stage[n] = below + _waits(n)
     return stage
+
+
+def _waits(n: Node) -> bool:
+    """Whether a node is complete only when loops of its own are done."""
+    return loops(n) or isinstance(n.op.lower, Nest)
+
+
+def _exact(n: Node) -> bool:
+    """Whether computing a value again surely gives the same, however multiplications and additions are contracted."""
+    while isinstance(n.op.lower, View) and len(n.args) == 1:
+        n = n.args[0]
+    return memory_of(n) or not n.dtype.is_float
 
 
 def _repeats(n: Node) -> bool:
@@ -166,7 +194,7 @@ def _repeats(n: Node) -> bool:
     if n.op.name != "broadcast":
         return False
     axes = n.attr("axes")
-    return any(k not in axes and n.shape[k] != 1 for k in range(max(axes, default=0)))
+    return any(k not in axes and not few([n.shape[k]], SHORT) for k in range(max(axes, default=0)))
 
 
 def _worth_storing(n: Node, places: set[tuple[object, ...]], far: bool, cost: int) -> bool:
@@ -190,9 +218,9 @@ def reads(task: Task, stored: frozenset[Node] | set[Node]) -> list[tuple[Node, b
     seen: set[tuple[Node, bool]] = set()
     lower = task.node.op.lower
     if isinstance(lower, Nest):
-        return [(m, False) for k, a in enumerate(task.node.args) if (m := nest_operand(lower, k, a)) in stored]
+        return [(m, False) for m in nest_operands(task.node) if m in stored]
     own = task.value is task.node
-    todo = [(a, not isinstance(lower, View)) for a in task.node.args] if own else [(task.value, task.fold is not None)]
+    todo = [(a, isinstance(lower, Scalar)) for a in task.node.args] if own else [(task.value, task.fold is not None)]
     while todo:
         a, same = todo.pop()
         if (a, same) in seen:
@@ -202,7 +230,7 @@ def reads(task: Task, stored: frozenset[Node] | set[Node]) -> list[tuple[Node, b
         if base in stored:
             out[base] = out.get(base, True) and same and base is a
             continue
-        todo.extend((b, same and not isinstance(a.op.lower, View)) for b in a.args)
+        todo.extend((b, same and isinstance(a.op.lower, Scalar)) for b in a.args)
     return list(out.items())
 
 
@@ -212,8 +240,8 @@ def _grouped(tasks: list[Task], stored: set[Node]) -> list[Group]:
     for t in tasks:
         alone, first = t.alone, 0
         for d, same in reads(t, stored):
-            waits = alone or not same or isinstance(d.op.lower, Fold | Nest) or d.op.name == "concatenate"
-            first = max(first, at[d] + 1 if waits else at[d])
+            waits = alone or not same or _waits(d) or d.op.name == "concatenate"
+            first = max(first, at.get(d, -1) + waits)
         k = next((k for k in range(first, len(groups)) if not alone and _fits(groups[k], t)), None)
         if k is None:
             k = len(groups)
@@ -229,7 +257,7 @@ def _fits(group: Group, task: Task) -> bool:
         return False
     if group.space == task.space:
         return True
-    whole = all(t.node.ndim == 0 for t in [*group.tasks, task] if t.fold is not None)
+    whole = all(not t.kept for t in [*group.tasks, task] if t.fold is not None)
     return whole and all(_close(a, b) for a, b in zip(group.space, task.space, strict=True))
 
 

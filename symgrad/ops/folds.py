@@ -17,7 +17,7 @@ from symgrad.ir.node import Node, size_node
 from symgrad.ir.op import REGISTRY, Expand, Fold, Generate, Index, Nest, NestBuilder, Op, Place, register
 from symgrad.ir.types import DType, Shape, Size, TensorType, boolean, dtype_of, i64, product
 from symgrad.ops import pointwise as p
-from symgrad.ops.kinds import FLOATS, broadcast_to, number, same_types
+from symgrad.ops.kinds import FLOATS, broadcast_to, number, one_dtype, same_types
 from symgrad.ops.views import batched, broadcast, concatenate, place, reshape, slice_, to_front, transpose
 
 Axes = tuple[int, ...]
@@ -319,6 +319,11 @@ cumsum: Op = register(
 )
 
 
+def _recurrence_infer(a: TensorType, b: TensorType, *, axis: int, reverse: bool) -> TensorType:
+    one_dtype((a, b), "recurrence")
+    return b
+
+
 def _recurrence_numpy(a: Any, b: Any, *, axis: int, reverse: bool) -> Any:
     a, b = np.moveaxis(a, axis, 0), np.moveaxis(b, axis, 0)
     out = np.empty_like(b)
@@ -368,7 +373,7 @@ recurrence: Op = register(
     Op(
         name="recurrence",
         doc="y[k] = a[k]*y[k-1] + b[k] along an axis with y[-1] = 0; from the end with ``reverse``. a[0] is not read.",
-        infer=lambda a, b, *, axis, reverse: b,
+        infer=_recurrence_infer,
         numpy=_recurrence_numpy,
         lower=Nest(_recurrence_build),
         vjp=_recurrence_vjp,

@@ -15,7 +15,7 @@ from symgrad.ir.op import Index, Nest, NestBuilder, Op, Piece, Place, View, regi
 from symgrad.ir.types import Shape, Size, TensorType, boolean, i64, product
 from symgrad.ops import pointwise as p
 from symgrad.ops.folds import iota, kept
-from symgrad.ops.kinds import number, zeros
+from symgrad.ops.kinds import number, one_dtype, zeros
 from symgrad.ops.views import batched, broadcast, reshape, to_front, transpose
 
 Axes = tuple[int, ...]
@@ -187,6 +187,11 @@ scatter_add: Op = register(
 )
 
 
+def _scatter_set_infer(x: TensorType, v: TensorType, *indices: TensorType, axes: Axes) -> TensorType:
+    one_dtype((x, v), "scatter_set")
+    return x
+
+
 def _scatter_set_build(b: NestBuilder, out: Place, x: Place, v: Place, *indices: Place, axes: Axes) -> Block:
     position = _scatter_place(out, indices, axes, indices[0].type.ndim)
     copy = b.loop(x.type.shape, lambda ix: (out.store(x.load(*ix), *ix),))
@@ -223,7 +228,8 @@ def _scatter_set_jvp(ts: Any, y: Node, x: Node, v: Node, *indices: Node, axes: A
     tx, tv, *_ = ts
     if tx is None and tv is None:
         return None
-    tx, tv = (zeros(n.shape, n.dtype) if t is None else t for t, n in ((tx, x), (tv, v)))
+    dtype = (tx or tv).dtype  # bool where masks are pushed forward
+    tx, tv = (zeros(n.shape, dtype) if t is None else t for t, n in ((tx, x), (tv, v)))
     return scatter_set(tx, tv, *indices, axes=axes)
 
 
@@ -237,7 +243,7 @@ scatter_set: Op = register(
     Op(
         name="scatter_set",
         doc="x with v stored at index arrays, in row-major order: of repeated positions the last one stays.",
-        infer=lambda x, v, *indices, axes: x,
+        infer=_scatter_set_infer,
         numpy=_scatter_set_numpy,
         lower=Nest(_scatter_set_build),
         structural=True,

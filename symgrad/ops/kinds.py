@@ -50,14 +50,21 @@ def broadcast_to(x: Node, shape: Shape) -> Node:
     return REGISTRY["broadcast"](x, shape=shape, axes=axes)
 
 
+def one_dtype(types: Sequence[TensorType], what: str) -> DType:
+    """The dtype that all have; DTypeError when they differ."""
+    for t in types[1:]:
+        if t.dtype != types[0].dtype:
+            raise DTypeError(f"{what}: dtypes {types[0].dtype} and {t.dtype} differ")
+    return types[0].dtype
+
+
 def same_types(types: Sequence[TensorType], what: str, kinds: str) -> TensorType:
     """The one type of pointwise operands; DTypeError when the dtypes differ or are of the wrong kind."""
     first = types[0]
     if first.dtype.kind not in kinds:
         raise DTypeError(f"{what}: wants {_KIND_NAMES.get(kinds, 'another')} dtype, got {first.dtype}")
+    one_dtype(types, what)
     for t in types[1:]:
-        if t.dtype != first.dtype:
-            raise DTypeError(f"{what}: dtypes {first.dtype} and {t.dtype} differ")
         assert same_shape(t.shape, first.shape), f"{what}: {first} and {t}: operands are broadcast beforehand"
     return first
 

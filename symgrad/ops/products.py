@@ -13,6 +13,7 @@ from symgrad.ir.op import Index, Nest, NestBuilder, Op, Place, register
 from symgrad.ir.sizes import same_shape, shown
 from symgrad.ir.types import Size, TensorType, i32, i64
 from symgrad.ops.folds import sum_
+from symgrad.ops.kinds import one_dtype
 from symgrad.ops.views import batched, broadcast, reshape, to_front, transpose
 
 
@@ -25,6 +26,7 @@ def matrix_transpose(x: Node) -> Node:
 def _dot_infer(a: TensorType, b: TensorType) -> TensorType:
     if not same_shape(a.shape[:-2], b.shape[:-2]) or not same_shape(a.shape[-1:], b.shape[-2:-1]):
         raise ShapeError(f"dot: shapes {shown(a.shape)} and {shown(b.shape)} do not fit")
+    one_dtype((a, b), "dot")
     return a.with_shape((*a.shape[:-1], b.shape[-1]))
 
 

@@ -16,7 +16,7 @@ from symgrad.ir.node import Node
 from symgrad.ir.op import REGISTRY, Index, InRange, Op, Piece
 from symgrad.ir.sizes import current, same_shape, shown
 from symgrad.ir.types import Shape, Size, TensorType, product
-from symgrad.ops.kinds import view
+from symgrad.ops.kinds import one_dtype, view
 
 Read = Callable[[int, Index], Expr]
 Types = tuple[TensorType, ...]
@@ -279,6 +279,7 @@ place: Op = view(
 
 def _concat_infer(*types: TensorType, axis: int) -> TensorType:
     first = types[0]
+    one_dtype(types, "concatenate")
     for t in types[1:]:
         rest = [same_shape(a.shape[:axis] + a.shape[axis + 1 :], first.shape[:axis] + first.shape[axis + 1 :]) for a in (t,)]
         if t.ndim != first.ndim or not all(rest):

@@ -1,8 +1,8 @@
 """Results of one example -> results of a batch of examples, primitive by primitive.
 
 Every value has a batch axis, or none when it is the same for all examples. Pointwise primitives need no rule: their
-operands come with the batch axis in front. A primitive with several results gives, in place of its node, a node of
-several results or a sequence of nodes, with one axis for each.
+operands come with the batch axis in front. The rule of a primitive with several results gives a node of several or a
+sequence of nodes, and either one axis for all or one for each.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from symgrad.errors import UnsupportedError
 from symgrad.ir.graph import dependents
-from symgrad.ir.node import GET, Node, TupleType, make
+from symgrad.ir.node import GET, Node, make
 from symgrad.ir.types import Size
 from symgrad.ops.views import batched
 
@@ -34,8 +34,7 @@ def _batched_node(n: Node, operands: Sequence[Batched], size: Size) -> Any:
     op, attrs = n.op, dict(n.attrs)
     args, axes = tuple(a for a, _ in operands), tuple(axis for _, axis in operands)
     if all(axis is None for axis in axes):
-        items = n.type.items if isinstance(n.type, TupleType) else None
-        return make(op, *args, **attrs), None if items is None else (None,) * len(items)
+        return make(op, *args, **attrs), None
     if op.prepare is not None:
         return make(op, *(batched(size, a, axis) for a, axis in operands), **attrs), 0
     if op.batch is None:
@@ -43,7 +42,8 @@ def _batched_node(n: Node, operands: Sequence[Batched], size: Size) -> Any:
     return op.batch(size, args, axes, **attrs)
 
 
-def _item(several: tuple[Node | Sequence[Node], Sequence[int | None]], index: int) -> Batched:
+def _item(several: tuple[Node | Sequence[Node], Sequence[int | None] | int | None], index: int) -> Batched:
     """One result of a primitive with several."""
     of, axes = several
-    return make(GET, of, index=index) if isinstance(of, Node) else of[index], axes[index]
+    value = make(GET, of, index=index) if isinstance(of, Node) else of[index]
+    return value, axes[index] if isinstance(axes, Sequence) else axes

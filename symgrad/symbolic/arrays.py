@@ -12,6 +12,7 @@ import sympy as sp
 
 from symgrad.ir.graph import Graph
 from symgrad.symbolic.indexed import Elements, size_expression
+from symgrad.symbolic.matrices import matrix_forms
 from symgrad.symbolic.precision import DIGITS, MPMATH, real_number
 from symgrad.symbolic.report import Check
 from symgrad.symbolic.simplify import simplify as shortest
@@ -22,9 +23,11 @@ LENGTH = 4  # of the first free size in a check; the next ones are longer
 
 def array_parts(graph: Graph, names: Sequence[str], *, simplify: bool) -> tuple[list[tuple[Any, Any]], dict[str, Any]]:
     """For each result its index and the expression of its element; and the shapes of the arguments that are arrays."""
-    made = Elements(graph, names)
+    matrices = matrix_forms(graph, names)
     shapes = {n: tuple(map(size_expression, p.shape)) for n, p in zip(names, graph.params, strict=True) if p.shape}
-    out = []
+    if matrices is not None:
+        return [((), e) for e in matrices], shapes
+    made, out = Elements(graph, names), []
     for r in graph.results:
         index = made.free_index(r.ndim)
         e = made.element(r, index)
@@ -34,11 +37,19 @@ def array_parts(graph: Graph, names: Sequence[str], *, simplify: bool) -> tuple[
 
 def shorten(e: Any) -> Any:
     """Simplify what stands inside of sums, then what stands around them."""
-    sums = {s: s.func(shorten(s.function), *s.limits) for s in outermost(e)}
+    sums = {s: _without_factors(s.func, shorten(s.function), s.limits) for s in outermost(e)}
     inner = e.xreplace(sums)
     hidden = {s: sp.Dummy(real=True) for s in (*outermost(inner), *inner.atoms(sp.Indexed))}
     shown = {d: s for s, d in hidden.items()}
     return shortest(inner.xreplace(hidden)).xreplace(shown)
+
+
+def _without_factors(fold: Any, e: Any, limits: Any) -> Any:
+    """A sum with what does not depend on its indices in front."""
+    if fold is not sp.Sum:
+        return fold(e, *limits)
+    factor, rest = e.as_independent(*(limit[0] for limit in limits), as_Add=False)
+    return factor * sp.Sum(rest, *limits)
 
 
 def outermost(e: Any) -> list[Any]:
@@ -58,6 +69,8 @@ def check_array_gradient(
 ) -> Check:
     """Every element of a gradient against sympy's derivative of the value written out, for small sizes."""
     lengths = _lengths([value, grad, *itertools.chain(*shapes.values())], shapes)
+    if isinstance(value, sp.MatrixBase | sp.MatrixExpr):
+        value = value.subs(lengths).as_explicit()[0, 0]
     written, elements = _written(value.xreplace(lengths))
     shape = [int(s.xreplace(lengths)) for s in shapes.get(name, ())]
     places = list(itertools.product(*map(range, shape)))
@@ -65,8 +78,9 @@ def check_array_gradient(
     worst, compared = mpmath.mpf(0), 0
     with mpmath.workdps(DIGITS):
         for at in places[:CHECKED]:
-            x = elements(sp.IndexedBase(name, real=True)[at]) if at else sp.Symbol(name, real=True)
-            claimed, _ = _written(grad.xreplace(lengths | dict(zip(index, map(sp.Integer, at), strict=True))), elements)
+            here = _element(grad, index, at, lengths)
+            x = elements(_argument(name, at, bool(index), shape)) if at else sp.Symbol(name, real=True)
+            claimed, _ = _written(here, elements)
             difference = sp.diff(written, x) - claimed
             symbols = sorted(difference.free_symbols | written.free_symbols, key=str)
             pair = [sp.lambdify(symbols, e, modules=MPMATH) for e in (difference, claimed)]
@@ -80,6 +94,19 @@ def check_array_gradient(
     detail = f"largest error {mpmath.nstr(worst, 3)}" if compared else "no point where it is finite"
     passed = bool(compared and worst < (1e-10 if inexact else 1e-25))
     return Check(title, f"compared with sympy's derivative{f' for {sizes}' if sizes else ''}", passed, detail)
+
+
+def _element(grad: Any, index: Sequence[Any], at: tuple[int, ...], lengths: dict[Any, Any]) -> Any:
+    if isinstance(grad, sp.MatrixBase | sp.MatrixExpr):
+        row, column = (*at, 0, 0)[:2]
+        return grad.subs(lengths).as_explicit()[row, column]
+    return grad.xreplace(lengths | dict(zip(index, map(sp.Integer, at), strict=bool(index))))
+
+
+def _argument(name: str, at: tuple[int, ...], indexed: bool, shape: Sequence[int]) -> Any:
+    if indexed:
+        return sp.IndexedBase(name, real=True)[at]
+    return sp.MatrixSymbol(name, *(*shape, 1)[:2])[(*at, 0)[:2]]
 
 
 def _value(function: Callable[..., Any], point: Sequence[Any]) -> Any:
@@ -102,4 +129,6 @@ def _written(e: Any, elements: Any = None) -> tuple[Any, Any]:
     def symbol_of(x: Any) -> Any:
         return known.setdefault(x, sp.Symbol(str(x), real=True))
 
-    return full.xreplace({x: symbol_of(x) for x in full.atoms(sp.Indexed)}), elements or symbol_of
+    symbol_for = elements or symbol_of
+    atoms = full.atoms(sp.Indexed, sp.matrices.expressions.matexpr.MatrixElement)
+    return full.xreplace({x: symbol_for(x) for x in atoms}), symbol_for

@@ -99,16 +99,20 @@ def unique(name: str, taken: set[str]) -> str:
     return next(f"{name}_{k}" for k in range(1, len(taken) + 2) if f"{name}_{k}" not in taken)
 
 
-def check_scalars(graph: Graph) -> None:
-    """UnsupportedError unless every value is a scalar or an array of few, known elements."""
-    for n in [*graph.params, *graph.nodes()]:
+def is_small(graph: Graph) -> bool:
+    """Whether every value is a scalar, or an array of few, known elements that only occurs on the way."""
+    for n in graph.nodes():
         for t in n.type.items if isinstance(n.type, TupleType) else (n.type,):
             size = product(t.shape)
             if isinstance(size, Dim) or size > ELEMENTS:
-                raise UnsupportedError(f"formulas of arrays are not in this version: {n.op.name} has the type {t}")
-    for r in graph.results:
-        if r.shape:
-            raise UnsupportedError(f"formulas of arrays are not in this version: a result has the type {r.type}")
+                return False
+    return all(not n.shape for n in (*graph.params, *graph.results))
+
+
+def check_scalars(graph: Graph) -> None:
+    """UnsupportedError where there are arrays."""
+    if not is_small(graph):
+        raise UnsupportedError("arrays have no form as scalar expressions")
 
 
 def _cuts(graph: Graph, limit: int) -> set[Node]:

@@ -11,9 +11,11 @@ from typing import Any
 import mpmath
 import sympy as sp
 
+from symgrad.errors import UnsupportedError
 from symgrad.ir.graph import Graph
 from symgrad.ir.node import Node
-from symgrad.symbolic.bridge import symbol, translate
+from symgrad.symbolic.arrays import array_parts, check_array_gradient
+from symgrad.symbolic.bridge import is_small, symbol, translate
 from symgrad.symbolic.derive import derivative
 from symgrad.symbolic.listing import Line, indexed, rolled
 from symgrad.symbolic.patience import within
@@ -36,12 +38,14 @@ class Formula:
     value: Any
     grads: dict[str, Any]
     subexpressions: dict[Any, Any] = field(default_factory=dict)
+    indices: dict[str, tuple[Any, ...]] = field(default_factory=dict)
+    shapes: dict[str, tuple[Any, ...]] = field(default_factory=dict)
 
     def lines(self) -> list[Line]:
         """What is defined, in reading order: temporaries stand under the first line that needs them."""
         shown: set[Any] = set()
         heads = {f"{self.title}({', '.join(self.names)})": self.value}
-        heads |= {f"∂{self.title}/∂{name}": e for name, e in self.grads.items()}
+        heads |= {f"∂{self.title}/∂{self._place(name)}": e for name, e in self.grads.items()}
         out = []
         for head, e in heads.items():
             out.append(Line(head, e))
@@ -49,6 +53,10 @@ class Formula:
         if not any(line.steps for line in out):
             return out
         return [replace(n, head=n.head if n.depth == 0 else indexed(n.head), body=indexed(n.body)) for n in out]
+
+    def _place(self, name: str) -> str:
+        index = self.indices.get(name)
+        return f"{name}[{', '.join(map(str, index))}]" if index else name
 
     def _needed(self, e: Any, shown: set[Any]) -> list[Any]:
         """Temporaries below ``e`` that are not yet shown, in order."""
@@ -82,9 +90,10 @@ class Formula:
         title = _latex_name(self.title)
         symbols = ", ".join(sp.latex(symbol(n)) for n in self.names)
         heads = {f"{self.title}({', '.join(self.names)})": rf"{title}({symbols})"}
-        heads |= {
-            f"∂{self.title}/∂{n}": rf"\frac{{\partial {title}}}{{\partial {sp.latex(symbol(n))}}}" for n in self.grads
-        }
+        for n in self.grads:
+            index = self.indices.get(n)
+            below = sp.latex(sp.IndexedBase(n)[index] if index else symbol(n))
+            heads[f"∂{self.title}/∂{self._place(n)}"] = rf"\frac{{\partial {title}}}{{\partial {below}}}"
         rows = []
         for line in self.lines():
             left = heads[line.head] if line.depth == 0 else sp.latex(line.head)
@@ -97,6 +106,8 @@ class Formula:
 
     def lambdify(self, modules: Any = None) -> Callable[..., tuple[Any, ...]]:
         """A function of the arguments that returns ``(value, *grads)``, by NumPy unless told otherwise."""
+        if self.shapes:
+            raise UnsupportedError("lambdify is for formulas of scalars")
         symbols = [symbol(n) for n in self.names]
         results = [self.value, *self.grads.values()]
         shared = list(self.subexpressions.items())
@@ -109,7 +120,10 @@ class Formula:
         return Report(tuple(self._check(k, name) for k, name in enumerate(self.grads)))
 
     def _check(self, k: int, name: str) -> Check:
-        title = f"∂{self.title}/∂{name}"
+        title = f"∂{self.title}/∂{self._place(name)}"
+        if self.shapes:
+            index = self.indices.get(name, ())
+            return check_array_gradient(title, self.value, self.grads[name], index, name, self.shapes)
         if not self.subexpressions and size(self.value) <= SMALL and size(self.grads[name]) <= SMALL:
             cases = self.value.has(sp.Piecewise, sp.Max, sp.Min) or self.grads[name].has(sp.Piecewise)
             seconds = PROOF_SECONDS / 10 if cases else PROOF_SECONDS
@@ -174,20 +188,27 @@ def scalar_formula(
     expand: bool = True,
     labels: dict[Node, str] | None = None,
 ) -> Formula:
-    """The formula of ``params -> (value, *gradients of the params in wrt)``, all scalars.
+    """The formula of ``params -> (value, *gradients of the params in wrt)``; of arrays one element, with indexed sums.
 
     With ``expand=False`` the nodes in ``labels`` are kept as subexpressions of those names.
     """
+    named_at = {names[k]: j + 1 for j, k in enumerate(wrt)}
+    if not is_small(graph):
+        parts, shapes = array_parts(graph, names, simplify=simplify)
+        grads = {n: parts[j][1] for n, j in named_at.items()}
+        indices = {n: parts[j][0] for n, j in named_at.items() if parts[j][0]}
+        return Formula(title, tuple(names), parts[0][1], grads, {}, indices, shapes)
     found = translate(graph, names, labels=None if expand else labels)
-    value, *grads = found.results
+    value = found.results[0]
+    grads = {n: found.results[j] for n, j in named_at.items()}
     pieces = found.subexpressions
     if simplify:
-        value, *grads = (shortest(e) for e in (value, *grads))
+        value = shortest(value)
+        grads = {n: shortest(e) for n, e in grads.items()}
         deadline = time.monotonic() + PIECES_SECONDS
         own = set(labels.values()) if labels else set()
         pieces = {
             s: e if str(s) in own else shortest(e, seconds=max(0.0, deadline - time.monotonic()), thorough=False)
             for s, e in pieces.items()
         }
-    named = {names[k]: g for k, g in zip(wrt, grads, strict=True)}
-    return Formula(title, tuple(names), value, named, pieces)
+    return Formula(title, tuple(names), value, grads, pieces)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import sympy as sp
@@ -172,17 +172,24 @@ def _gather(e: Elements, n: Node, index: Index) -> Any:
 
 def _folded(build: Any, before: Any = None, after: Any = None) -> Any:
     def rule(e: Elements, n: Node, index: Index) -> Any:
-        if n.dtype == boolean:
-            raise UnsupportedError(f"{n.op.name} of bools has no form in indices")
         (x,), axes = n.args, n.attr("axes")
         bound = dict(zip(axes, e._bound(n, len(axes)), strict=True))
         rest = iter(index)
         inner = e.element(x, tuple(bound[k] if k in bound else next(rest) for k in range(x.ndim)))
+        if n.dtype == boolean:
+            return _any(inner, bound.values())
         limits = [(i, 0, size_expression(x.shape[k]) - 1) for k, i in bound.items()]
         total = build(inner if before is None else before(inner), *limits)
         return total if after is None else after(total)
 
     return rule
+
+
+def _any(inner: Any, bound: Iterable[Any]) -> Any:
+    """Whether something holds for any index: known where it does not depend on the index."""
+    if inner.free_symbols & set(bound):
+        raise UnsupportedError("a condition on any of many elements has no form in indices")
+    return inner
 
 
 def _dot(e: Elements, n: Node, index: Index) -> Any:

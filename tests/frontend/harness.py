@@ -6,8 +6,8 @@ import copy
 
 import numpy as np
 
+import symgrad.frontend.functions  # registers what NumPy means
 import symgrad.frontend.indexing  # noqa: F401  # registers what brackets mean
-import symgrad.frontend.functions  # noqa: F401  # registers what NumPy means
 from symgrad.frontend.masked import Masked, filled
 from symgrad.frontend.tracer import Trace, Tracer, activate, value, wrap
 from symgrad.ir.graph import Graph, evaluate
@@ -29,7 +29,12 @@ def traced(f, *arrays, sizes=None, assumptions=None):
     weak = [isinstance(a, bool | int | float) and not isinstance(a, np.generic) for a in arrays]
     known = {p: a for p, a, w in zip(params, arrays, weak, strict=True) if w}
     with assuming(assumptions or Sizes(dict(sizes or {}))) as held, activate(Trace(known)):
-        out = f(*(wrap(p, weak=w, fixed=not w and isinstance(a, np.generic)) for p, a, w in zip(params, arrays, weak, strict=True)))
+        out = f(
+            *(
+                wrap(p, weak=w, fixed=not w and isinstance(a, np.generic))
+                for p, a, w in zip(params, arrays, weak, strict=True)
+            )
+        )
         results = out if isinstance(out, tuple) else (out,)
         nodes = [value(filled(r, 0) if type(r) is Masked else r) for r in results]
     numbers = evaluate(Graph(tuple(params), tuple(nodes)), *arrays, sizes=held.hints)

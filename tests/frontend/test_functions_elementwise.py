@@ -18,8 +18,10 @@ J = np.array([2, -3, 4, 1, -2])
 AWKWARD = np.array([-np.inf, -1.5, -0.0, 0.0, 2.5, np.inf, np.nan])
 
 UNARY = [
-    "negative", "positive", "absolute", "fabs", "sign", "rint", "floor", "ceil", "trunc", "fix", "exp", "exp2", "expm1", "square",
-    "cbrt", "sin", "cos", "tan", "arctan", "sinh", "cosh", "tanh", "arcsinh", "deg2rad", "rad2deg", "radians", "degrees", "sinc",
+    "negative", "positive", "absolute", "fabs", "sign", "rint", "floor", "ceil", "trunc", "fix", "exp", "exp2",
+    "expm1", "square",
+    "cbrt", "sin", "cos", "tan", "arctan", "sinh", "cosh", "tanh", "arcsinh", "deg2rad", "rad2deg", "radians",
+    "degrees", "sinc",
     "isnan", "isinf", "isfinite", "signbit", "logical_not", "nan_to_num", "real", "conj", "around", "round",
 ]  # fmt: skip
 
@@ -55,8 +57,10 @@ def test_arccosh() -> None:
 
 
 BINARY = [
-    "add", "subtract", "multiply", "true_divide", "floor_divide", "remainder", "fmod", "arctan2", "hypot", "logaddexp", "logaddexp2",
-    "maximum", "minimum", "fmax", "fmin", "copysign", "heaviside", "less", "less_equal", "equal", "not_equal", "greater",
+    "add", "subtract", "multiply", "true_divide", "floor_divide", "remainder", "fmod", "arctan2", "hypot", "logaddexp",
+    "logaddexp2",
+    "maximum", "minimum", "fmax", "fmin", "copysign", "heaviside", "less", "less_equal", "equal", "not_equal",
+    "greater",
     "greater_equal", "logical_and", "logical_or", "logical_xor",
 ]  # fmt: skip
 

@@ -39,9 +39,11 @@ def number(function: Callable[..., Any], *xs: float) -> Any:
     return value.item()
 
 
-ONE = ["sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "atanh", "exp", "expm1", "log", "log1p", "log2",
-       "log10", "sqrt", "fabs", "floor", "ceil", "trunc", "erf", "erfc", "gamma", "lgamma", "degrees", "radians", "isnan", "isinf",
-       "isfinite", "cbrt", "exp2"]  # fmt: skip
+ONE = [
+    "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "atanh", "exp", "expm1", "log",
+    "log1p", "log2", "log10", "sqrt", "fabs", "floor", "ceil", "trunc", "erf", "erfc", "gamma", "lgamma",
+    "degrees", "radians", "isnan", "isinf", "isfinite", "cbrt", "exp2",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ONE)
@@ -112,7 +114,7 @@ def test_sum_any_all_len() -> None:
     assert total([1, 2], 3) == 6
     assert traced(lambda x: replaced(any)(x > 2), np.array([1.0, 3.0]))
     assert not traced(lambda x: replaced(all)([x[0] > 2, x[1] > 2]), np.array([1.0, 3.0]))
-    assert replaced(any)([x > 2, True] for x in ()) is False
+    assert replaced(any)(iter(())) is False
     assert traced(lambda x: wrap_size(replaced(len)(x)), np.ones((4, 2)), symbolic=True) == 4
 
 
@@ -172,7 +174,8 @@ def test_special_functions_with_axes() -> None:
 
 def test_functions_we_lack_are_named() -> None:
     for f, name in (
-        (scipy.special.zeta, r"scipy\.special\.zeta"), (np.linalg.lstsq, r"np\.linalg\.lstsq"), (np.fft.fft, r"np\.fft\.fft"),
+        (scipy.special.zeta, r"scipy\.special\.zeta"), (np.linalg.lstsq, r"np\.linalg\.lstsq"),
+        (np.fft.fft, r"np\.fft\.fft"),
         (scipy.fft.fft, r"scipy\.fft"),
     ):  # fmt: skip
         with pytest.raises(UnsupportedError, match=name):
@@ -197,4 +200,18 @@ def test_creations_with_nothing_traced_give_traced_arrays() -> None:
 def test_users_functions_are_not_replaced() -> None:
     assert replacement(number) is None
     assert replacement([].append) is None
-    assert replacement(np.sin) is None
+
+
+def test_lists_of_traced_numbers_reach_numpys_functions() -> None:
+    check(lambda x: replaced(np.sum)([x[0], 2.0, x[1]]), np.array([1.0, 5.0]))
+    check(lambda x: replaced(np.sqrt)([x[0], x[1]]), np.array([1.0, 5.0]))
+    check(lambda x: replaced(np.linalg.norm)([x[0], x[1] * 2]), np.array([1.0, 5.0]))
+    check(lambda x: replaced(np.dot)([[x[0], 1.0], [0.0, x[1]]], x), np.array([1.0, 5.0]))
+    assert replaced(np.sin)(0.5) == np.sin(0.5)
+
+
+def test_generators_of_traced_numbers() -> None:
+    assert number(lambda x: replaced(max)(x * k for k in (-1, 2)), 2.0) == 4.0
+    assert number(lambda x: replaced(any)(x > k for k in (1, 2)), 1.5) is True
+    assert replaced(all)(k < 2 or 1 / 0 for k in (3 - 2, 0)) is True
+    assert replaced(any)(k == 1 or 1 / 0 for k in (1, 0)) is True

@@ -115,6 +115,17 @@ def test_other_folds() -> None:
     check(lambda x: np.add.accumulate(x, axis=1), X)
 
 
+def test_newer_names() -> None:
+    check(lambda x: np.cumulative_sum(x, axis=1, include_initial=True), X)
+    check(np.cumulative_prod, X[0])
+    check(lambda x: np.nanargmax(x, axis=0), NAN[[0, 2]])
+    check(np.nanargmin, NAN)
+    check(lambda x: np.linalg.vector_norm(x, axis=0, ord=1), X)
+    check(lambda x: np.linalg.matrix_norm(x, ord=np.inf), Y)
+    check(lambda x: np.astype(x, np.float32), X)
+    check(lambda x: np.isin(x, [3, 5]), I)
+
+
 def test_differences() -> None:
     check(np.diff, X)
     check(lambda x: np.diff(x, n=2, axis=0), X)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import symgrad.numpy as snp
-from symgrad.errors import ShapeError, UnsupportedError
+from symgrad.errors import ShapeError, TraceError, UnsupportedError
 from tests.frontend.traced import check, traced
 
 X = np.random.default_rng(1).normal(size=(3, 4))
@@ -34,22 +34,32 @@ def test_reshape_that_does_not_fit() -> None:
 
 
 MOVES: list[Any] = [
-    np.ravel, np.transpose, lambda x: np.transpose(x, (1, 0, 2)), lambda x: x.transpose(2, 0, 1), lambda x: x.T, lambda x: x.mT,
+    np.ravel, np.transpose, lambda x: np.transpose(x, (1, 0, 2)), lambda x: x.transpose(2, 0, 1), lambda x: x.T,
+    lambda x: x.mT,
     lambda x: np.swapaxes(x, 0, -1), lambda x: np.moveaxis(x, 0, -1), lambda x: np.moveaxis(x, (0, 1), (2, 0)),
-    lambda x: np.rollaxis(x, 2), lambda x: np.rollaxis(x, 0, 3), lambda x: np.expand_dims(x, (0, 2)), lambda x: x[None, :, None],
+    lambda x: np.rollaxis(x, 2), lambda x: np.rollaxis(x, 0, 3), lambda x: np.expand_dims(x, (0, 2)),
+    lambda x: x[None, :, None],
     lambda x: np.broadcast_to(x, (5, *x.shape)), lambda x: np.squeeze(x[None]), lambda x: np.squeeze(x[:, :1], axis=1),
-    np.atleast_1d, np.atleast_2d, np.atleast_3d, np.flip, lambda x: np.flip(x, (0, 2)), np.fliplr, np.flipud, lambda x: x.flatten(),
-    np.rot90, lambda x: np.rot90(x, 2, (1, 2)), lambda x: np.rot90(x, -1), lambda x: np.roll(x, 2), lambda x: np.roll(x, -1, axis=1),
+    np.atleast_1d, np.atleast_2d, np.atleast_3d, np.flip, lambda x: np.flip(x, (0, 2)), np.fliplr, np.flipud,
+    lambda x: x.flatten(),
+    np.rot90, lambda x: np.rot90(x, 2, (1, 2)), lambda x: np.rot90(x, -1), lambda x: np.roll(x, 2),
+    lambda x: np.roll(x, -1, axis=1),
     lambda x: np.roll(x, (7, 1), axis=(0, 2)), lambda x: np.repeat(x, 2), lambda x: np.repeat(x, 3, axis=1),
-    lambda x: np.repeat(x, [0, 2, 1], axis=1), lambda x: np.tile(x, 2), lambda x: np.tile(x, (2, 1, 3)), lambda x: np.tile(x, (2, 1, 1, 2)),
+    lambda x: np.repeat(x, [0, 2, 1], axis=1), lambda x: np.tile(x, 2), lambda x: np.tile(x, (2, 1, 3)),
+    lambda x: np.tile(x, (2, 1, 1, 2)),
     lambda x: np.matrix_transpose(x), lambda x: np.copy(x), lambda x: np.concatenate([x, 2 * x], axis=1),
-    lambda x: np.concatenate([x, x], axis=None), lambda x: np.stack([x, -x], axis=2), lambda x: np.stack(x), lambda x: np.vstack(x),
-    lambda x: np.hstack([x, x]), lambda x: np.vstack([x, x]), lambda x: np.dstack([x, x]), lambda x: np.append(x, [1, 2]),
-    lambda x: np.append(x, x, axis=0), lambda x: np.split(x, 2), lambda x: np.split(x, [1], axis=1), lambda x: np.array_split(x, 3, axis=2),
+    lambda x: np.concatenate([x, x], axis=None), lambda x: np.stack([x, -x], axis=2), lambda x: np.stack(x),
+    lambda x: np.vstack(x),
+    lambda x: np.hstack([x, x]), lambda x: np.vstack([x, x]), lambda x: np.dstack([x, x]),
+    lambda x: np.append(x, [1, 2]),
+    lambda x: np.append(x, x, axis=0), lambda x: np.split(x, 2), lambda x: np.split(x, [1], axis=1),
+    lambda x: np.array_split(x, 3, axis=2),
     lambda x: np.hsplit(x, 3), lambda x: np.vsplit(x, 2), lambda x: np.dsplit(x, 2), lambda x: np.unstack(x, axis=1),
     lambda x: np.take(x, [0, -1, 2], axis=1), lambda x: np.take(x, [[5, 0], [1, 2]]), lambda x: np.take(x, 1, axis=2),
-    lambda x: np.compress([True, False, True], x, axis=1), lambda x: np.delete(x, 1, axis=2), lambda x: np.insert(x, 1, 9.0, axis=1),
-    lambda x: np.diagonal(x), lambda x: np.diagonal(x, 1, 1, 2), lambda x: np.diagonal(x, -1, 0, 2), lambda x: np.trace(x, axis1=1, axis2=2),
+    lambda x: np.compress([True, False, True], x, axis=1), lambda x: np.delete(x, 1, axis=2),
+    lambda x: np.insert(x, 1, 9.0, axis=1),
+    lambda x: np.diagonal(x), lambda x: np.diagonal(x, 1, 1, 2), lambda x: np.diagonal(x, -1, 0, 2),
+    lambda x: np.trace(x, axis1=1, axis2=2),
     np.tril, lambda x: np.triu(x, 1), lambda x: np.tril(x, -1), lambda x: np.broadcast_arrays(x, x[0]),
 ]  # fmt: skip
 
@@ -86,7 +96,8 @@ def test_joins_of_shapes_that_differ() -> None:
 
 PADS: list[Any] = [
     (1, "constant", {}), (((1, 2), (0, 3)), "constant", {}), (2, "constant", {"constant_values": 7}),
-    (((1, 2), (2, 1)), "constant", {"constant_values": ((1, 2), (3, 4))}), (2, "edge", {}), (((1, 0), (2, 2)), "reflect", {}),
+    (((1, 2), (2, 1)), "constant", {"constant_values": ((1, 2), (3, 4))}), (2, "edge", {}),
+    (((1, 0), (2, 2)), "reflect", {}),
     (2, "symmetric", {}), (((2, 1), (0, 3)), "wrap", {}),
 ]  # fmt: skip
 
@@ -173,19 +184,30 @@ def test_index_arithmetic() -> None:
 # --- creation --------------------------------------------------------------------------------------------------------
 
 CREATIONS: list[Any] = [
-    lambda m, x: m.zeros((2, 3)), lambda m, x: m.ones(3, dtype=np.float32), lambda m, x: m.full((2, 2), 7), lambda m, x: m.full(3, x[0]),
+    lambda m, x: m.zeros((2, 3)), lambda m, x: m.ones(3, dtype=np.float32), lambda m, x: m.full((2, 2), 7), lambda m,
+    x: m.full(3, x[0]),
     lambda m, x: m.zeros(x.shape, int), lambda m, x: m.zeros_like(x), lambda m, x: m.ones_like(x, dtype=int),
-    lambda m, x: m.full_like(x, 3), lambda m, x: m.zeros_like(x, shape=(2,)), lambda m, x: m.arange(5), lambda m, x: m.arange(len(x)),
-    lambda m, x: m.arange(2, 11, 3), lambda m, x: m.arange(9, 0, -2), lambda m, x: m.arange(3, 0), lambda m, x: m.arange(0, 1, 0.25),
+    lambda m, x: m.full_like(x, 3), lambda m, x: m.zeros_like(x, shape=(2,)), lambda m, x: m.arange(5), lambda m,
+    x: m.arange(len(x)),
+    lambda m, x: m.arange(2, 11, 3), lambda m, x: m.arange(9, 0, -2), lambda m, x: m.arange(3, 0), lambda m,
+    x: m.arange(0, 1, 0.25),
     lambda m, x: m.arange(4, dtype=float), lambda m, x: m.arange(x.size) * x, lambda m, x: m.linspace(0, 1, 7),
-    lambda m, x: m.linspace(x[0], 2.0, 5), lambda m, x: m.linspace(0, x, 4, endpoint=False), lambda m, x: m.linspace(0, 1, len(x)),
-    lambda m, x: m.linspace(1, 2, 1), lambda m, x: m.linspace(x, x + 1, 3, axis=1), lambda m, x: m.linspace(0, 9, 4, dtype=int),
-    lambda m, x: m.linspace(0, 1, 5, retstep=True), lambda m, x: m.eye(3), lambda m, x: m.eye(3, 4, k=1), lambda m, x: m.eye(3, k=-1, dtype=int),
-    lambda m, x: m.identity(2), lambda m, x: m.tri(3, 5, 1), lambda m, x: m.eye(len(x)), lambda m, x: m.array([x, 2 * x]),
-    lambda m, x: m.array([x[0], 1, 2.5]), lambda m, x: m.array([[x[0], x[1]], [0, 1]]), lambda m, x: m.array(x, dtype=int),
-    lambda m, x: m.array([1, 2, 3]), lambda m, x: m.array(x, ndmin=3), lambda m, x: m.array([x.sum(), 3], dtype=np.float32),
-    lambda m, x: m.asarray(x), lambda m, x: m.asarray([1, 2]) * x[0], lambda m, x: m.indices((2, 3)), lambda m, x: m.meshgrid(x, [1, 2]),
-    lambda m, x: m.meshgrid(x, x[:2], x[:3], indexing="ij"), lambda m, x: m.logspace(0, 2, 5), lambda m, x: m.geomspace(1, 16, 5),
+    lambda m, x: m.linspace(x[0], 2.0, 5), lambda m, x: m.linspace(0, x, 4, endpoint=False), lambda m,
+    x: m.linspace(0, 1, len(x)),
+    lambda m, x: m.linspace(1, 2, 1), lambda m, x: m.linspace(x, x + 1, 3, axis=1), lambda m,
+    x: m.linspace(0, 9, 4, dtype=int),
+    lambda m, x: m.linspace(0, 1, 5, retstep=True), lambda m, x: m.eye(3), lambda m, x: m.eye(3, 4, k=1), lambda m,
+    x: m.eye(3, k=-1, dtype=int),
+    lambda m, x: m.identity(2), lambda m, x: m.tri(3, 5, 1), lambda m, x: m.eye(len(x)), lambda m,
+    x: m.array([x, 2 * x]),
+    lambda m, x: m.array([x[0], 1, 2.5]), lambda m, x: m.array([[x[0], x[1]], [0, 1]]), lambda m,
+    x: m.array(x, dtype=int),
+    lambda m, x: m.array([1, 2, 3]), lambda m, x: m.array(x, ndmin=3), lambda m,
+    x: m.array([x.sum(), 3], dtype=np.float32),
+    lambda m, x: m.asarray(x), lambda m, x: m.asarray([1, 2]) * x[0], lambda m, x: m.indices((2, 3)), lambda m,
+    x: m.meshgrid(x, [1, 2]),
+    lambda m, x: m.meshgrid(x, x[:2], x[:3], indexing="ij"), lambda m, x: m.logspace(0, 2, 5), lambda m,
+    x: m.geomspace(1, 16, 5),
     lambda m, x: m.shape(x), lambda m, x: m.ndim(x), lambda m, x: m.size(x), lambda m, x: m.size(m.stack([x, x]), 1),
     lambda m, x: m.zeros(()), lambda m, x: m.array(3.5), lambda m, x: m.empty_like(x) * 0,
 ]  # fmt: skip
@@ -210,6 +232,30 @@ def test_creations_may_be_assigned_into() -> None:
         return out
 
     np.testing.assert_array_equal(traced(f, V), f(V, np))
+
+
+CHANGES: list[Any] = [
+    lambda a, v: np.copyto(a, v[:3]), lambda a, v: np.copyto(a, v[0], where=a > 0), lambda a,
+    v: np.putmask(a, a > 0, v),
+    lambda a, v: np.place(a, a > 0, v), lambda a, v: np.put(a, [0, -1, 5], v), lambda a, v: np.put(a, 3, 7.0),
+    lambda a, v: np.put_along_axis(a, np.array([[1], [0], [2]]), 9.0, axis=1), lambda a, v: np.fill_diagonal(a, v[0]),
+    lambda a, v: np.fill_diagonal(a, v[:3]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("k", range(len(CHANGES)))
+def test_changes_in_place(k: int) -> None:
+    def f(x, v):
+        a = x[:, :3].copy()
+        CHANGES[k](a, v)
+        return a
+
+    check(f, X, V)
+
+
+def test_changing_a_numpy_array_is_an_error() -> None:
+    with pytest.raises(TraceError, match=r"np\.copyto"):
+        traced(lambda v: np.copyto(np.zeros(5), v), V)
 
 
 def test_outside_a_trace_the_namespace_is_numpy() -> None:

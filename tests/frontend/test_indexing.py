@@ -143,6 +143,37 @@ def test_traced_index_arrays():
     agree(f, CUBE, np.array([0, 1, 1, 0]))
 
 
+@pytest.mark.parametrize("i", [1, 2, 4])
+def test_windows_between_traced_bounds(i):
+    def f(a, i):
+        b = a.copy()
+        b[i : i + 2] *= 10
+        part = b[i - 1 : i + 1]
+        part[0] = -7
+        b[None, i + 1 : i + 3, ...][0, 1] = 55
+        c = np.outer(b, b)
+        c[1:, i : i + 2][::-1] = 3
+        return b, part, a[i : 3 + i][::-1], a[i:i], c[:, i - 1 : i + 2].T
+
+    agree(f, LINE, np.int64(i))
+
+
+def test_windows_do_not_leave_the_array():
+    for i in (-1, 6):
+        with pytest.raises(IndexError, match="out of bounds"):
+            traced(lambda a, i: a[i : i + 2], LINE, np.int64(i))
+
+
+def test_slices_of_a_traced_length_are_refused():
+    for f in (lambda a, i: a[:i], lambda a, i: a[i:], lambda a, i: a[i : 2 * i], lambda a, i: a[i : i + 3 : 2]):
+        with pytest.raises(UnsupportedError, match="length of this slice"):
+            traced(f, LINE, np.int64(2))
+
+
+def test_slice_bounds_that_are_python_numbers_are_pinned():
+    agree(lambda a, k: (a[:k], a[k : k + 9], a[-k:]), LINE, 3)
+
+
 def test_repeated_positions_are_written_once_by_an_operator_and_added_up_by_at():
     def f(a, i):
         once, every, less = a.copy(), a.copy(), a.copy()
@@ -164,10 +195,23 @@ def test_traced_masks():
         b[~m] = b[~m] ** 2 - a[~m]
         chosen = b[m]
         return (
-            b, chosen.sum(), np.mean(chosen), chosen.max(), np.min(chosen), np.std(chosen * 2), np.exp(-b[m]).sum(), chosen.size,
-            (chosen > 20).any(), np.all(chosen > 3), np.prod(a[a < 3] + 1), np.count_nonzero(chosen > 20), np.clip(chosen, 1, 2).sum(),
-            (2 - chosen).sum(), np.add.reduce(chosen), np.maximum(chosen, 20).sum(),
-        )  # fmt: skip
+            b,
+            chosen.sum(),
+            np.mean(chosen),
+            chosen.max(),
+            np.min(chosen),
+            np.std(chosen * 2),
+            np.exp(-b[m]).sum(),
+            chosen.size,
+            (chosen > 20).any(),
+            np.all(chosen > 3),
+            np.prod(a[a < 3] + 1),
+            np.count_nonzero(chosen > 20),
+            np.clip(chosen, 1, 2).sum(),
+            (2 - chosen).sum(),
+            np.add.reduce(chosen),
+            np.maximum(chosen, 20).sum(),
+        )
 
     expected, got = f(CUBE.copy()), traced(f, CUBE)
     for e, g in zip(expected, got, strict=True):
@@ -182,7 +226,13 @@ def test_traced_masks_of_some_axes():
         b[0, :, 1][m] = 4
         b[1][m] -= np.array([1.0, 2, 3, 4])
         b[:, :, 3][a[:, :, 3] > 12] = 0
-        return b, a[0][m].sum(axis=0), a[0, m].max(axis=0), a[0, m, 1].sum(), (a[0][m] * np.arange(4.0)).mean(axis=(0, 1))
+        return (
+            b,
+            a[0][m].sum(axis=0),
+            a[0, m].max(axis=0),
+            a[0, m, 1].sum(),
+            (a[0][m] * np.arange(4.0)).mean(axis=(0, 1)),
+        )
 
     agree(f, CUBE)
 
@@ -199,7 +249,12 @@ def test_masks_known_while_tracing_select_like_numpy():
 
 
 def test_a_selection_has_no_shape():
-    for f in (lambda a: a[a > 3].shape, lambda a: a[a > 3] + np.ones(4), lambda a: np.sort(a[a > 3]), lambda a: a[a > 3].reshape(-1)):
+    for f in (
+        lambda a: a[a > 3].shape,
+        lambda a: a[a > 3] + np.ones(4),
+        lambda a: np.sort(a[a > 3]),
+        lambda a: a[a > 3].reshape(-1),
+    ):
         with pytest.raises(UnsupportedError, match="length of a selection"):
             traced(f, LINE)
 

@@ -329,7 +329,9 @@ def cases(draw: Any, derivative: bool) -> tuple[Graph, dict[str, int], int]:
     for _ in range(draw(st.integers(1, 14))):
         before = len(m.pool)
         draw(st.sampled_from(STEPS + MORE))(m)
-        m.pool[before:] = [n for n in m.pool[before:] if m.elements(n.shape) <= MOST_ELEMENTS and m.bits[n] < INEXACT * 3]
+        m.pool[before:] = [
+            n for n in m.pool[before:] if m.elements(n.shape) <= MOST_ELEMENTS and m.bits[n] < INEXACT * 3
+        ]
     if derivative:
         floats = [n for n in m.pool if n.dtype.is_float]
         chosen = draw(st.sampled_from(floats)) if floats else broadcast_to(constant(1.0), ())

@@ -89,7 +89,7 @@ def test_a_primitive_without_a_form_is_named():
         to_sympy(Graph((x,), (p.rint(x),)), ["x"])
 
 
-def test_arrays_of_free_size_are_refused():
+def test_arrays_are_not_scalar_expressions():
     v = param(TensorType(f64, (size_named("n"),)))
     with pytest.raises(UnsupportedError, match="arrays"):
         to_sympy(Graph((v,), (sum_(v, axes=(0,)),)), ["v"])

@@ -9,10 +9,14 @@ import pytest
 import sympy as sp
 
 from symgrad.autodiff.reverse import grad
+from symgrad.errors import UnsupportedError
 from symgrad.ir.graph import Graph
 from symgrad.ir.node import param
-from symgrad.ir.types import TensorType, f64
+from symgrad.ir.types import TensorType, f64, size_named
 from symgrad.ops import pointwise as p
+from symgrad.ops.folds import max_, norm2, sum_
+from symgrad.ops.products import dot
+from symgrad.ops.views import reshape, slice_
 from symgrad.symbolic.bridge import symbol
 from symgrad.symbolic.formula import Formula, scalar_formula
 
@@ -171,3 +175,72 @@ def test_a_title_with_an_underscore_in_latex():
     x = param(TensorType(f64))
     found = scalar_formula(grad(Graph((x,), (x * x,))), title="my_loss", names=["x"], wrt=[0])
     assert r"\operatorname{my\_loss}" in found.latex()
+
+
+# --- arrays ----------------------------------------------------------------------------------------------------------
+
+N, D = size_named("n"), size_named("d")
+
+
+def of_vector(build, name="f", **options) -> Formula:
+    x = param(TensorType(f64, (N,)))
+    return scalar_formula(grad(Graph((x,), (build(x),))), title=name, names=["x"], wrt=[0], **options)
+
+
+def rosenbrock(x):
+    a, b = (slice_(x, starts=(s,), sizes=(N - 1,), steps=(1,)) for s in (1, 0))
+    return sum_(100.0 * p.ipow(a - b * b, n=2) + p.ipow(1.0 - b, n=2), axes=(0,))
+
+
+def test_a_fold_is_a_sum_over_an_index():
+    found = of_vector(lambda x: sum_(x * x, axes=(0,)), "sphere")
+    assert str(found).splitlines() == ["sphere(x) = Sum(x[i]**2, (i, 0, n - 1))", "∂sphere/∂x[i] = 2*x[i]"]
+    assert r"\frac{\partial \operatorname{sphere}}{\partial {x}_{i}}" in found.latex()
+    assert found.verify()
+
+
+def test_shifted_views_are_shifted_indices():
+    text = str(of_vector(rosenbrock))
+    assert "x[i + 1]" in text and "x[i - 1]" in text and "i >= 1" in text and "i <= n - 2" in text
+
+
+def test_an_array_formula_is_verified_element_by_element():
+    found = of_vector(rosenbrock)
+    assert found.verify()
+    assert not dataclasses.replace(found, grads={"x": found.grads["x"] + 1e-6}).verify()
+
+
+def test_indices_of_nested_sums_do_not_clash():
+    found = of_vector(lambda x: sum_(p.exp(x), axes=(0,)) * norm2(x, axes=(0,)))
+    assert "Sum(exp(x[j]), (j, 0, n - 1))" in str(found.grads["x"])
+    assert found.verify()
+
+
+def matrix_loss(build) -> Formula:
+    w, x, y = param(TensorType(f64, (D,))), param(TensorType(f64, (N, D))), param(TensorType(f64, (N,)))
+    z = reshape(dot(x, reshape(w, shape=(D, 1))), shape=(N,))
+    graph = grad(Graph((w, x, y), (sum_(build(z - y), axes=(0,)),)))
+    return scalar_formula(graph, title="f", names=["w", "X", "y"], wrt=[0, 1, 2])
+
+
+def test_linear_algebra_is_written_with_matrices():
+    found = matrix_loss(lambda r: r * r)
+    assert "X.T*" in str(found).splitlines()[1]
+    assert found.verify()
+    assert not dataclasses.replace(found, grads={k: 2 * g for k, g in found.grads.items()}).verify()
+
+
+def test_other_functions_of_matrices_are_written_with_indices():
+    found = matrix_loss(p.sin)
+    assert "∂f/∂X[i, j]" in str(found)
+    assert found.verify()
+
+
+def test_what_has_no_form_in_indices_is_named():
+    with pytest.raises(UnsupportedError, match="max"):
+        of_vector(lambda x: max_(x, axes=(0,)))
+
+
+def test_formulas_of_arrays_are_not_called():
+    with pytest.raises(UnsupportedError, match="scalars"):
+        of_vector(rosenbrock).lambdify()

@@ -1,7 +1,7 @@
 """What functions mean on traced values.
 
 ``FUNCTIONS`` (by NumPy's protocols) and ``REPLACEMENTS`` (for callables that no protocol reaches: the rewritten user
-function asks ``replacement`` what to call instead) are filled by the modules below. scipy is recognised, never imported.
+function asks ``replacement`` what to call instead) are filled by the modules below. scipy is recognised, not imported.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from symgrad.frontend.functions import (  # noqa: F401  # they register what the
     creation,
     einsum,
     elementwise,
+    inplace,
     joining,
     products,
     python_functions,
@@ -66,12 +67,27 @@ def foreign(callee: Any) -> Callable[..., Any] | None:
     known = FUNCTIONS.get(callee)
     known = known if known is not None else special_function(callee)
     module = getattr(callee, "__module__", None)
-    if known is not None:  # ufuncs and NumPy's functions come back by protocols
-        return None if isinstance(callee, np.ufunc) or (module or "").startswith("numpy") else choosing(callee, known)
+    if known is not None:
+        by_protocol = isinstance(callee, np.ufunc) or (module or "").startswith("numpy")
+        return seeing_lists(callee, known) if by_protocol else choosing(callee, known)
     unknown = special_name(callee) is not None
     if isinstance(module, str) and not isinstance(callee, type):
         unknown = unknown or module.startswith(("scipy.", "numpy.linalg", "numpy.fft"))
     return refusing(callee, "is not supported on traced values") if unknown else None
+
+
+@functools.lru_cache(1024)
+def seeing_lists(original: Any, version: Callable[..., Any]) -> Callable[..., Any]:
+    """``original``, which comes back by NumPy's protocols unless what is traced hides in lists."""
+    if isinstance(original, np.ufunc):
+        version = functools.partial(FUNCTIONS["ufunc"], original, "__call__")
+
+    @functools.wraps(original, updated=())
+    def call(*args: Any, **keywords: Any) -> Any:
+        hidden = any(isinstance(x, list | tuple) and contains_traced(x) for x in (*args, *keywords.values()))
+        return (version if hidden else original)(*args, **keywords)
+
+    return call
 
 
 def choosing(original: Any, version: Callable[..., Any]) -> Callable[..., Any]:

@@ -153,8 +153,7 @@ def cheapest(terms: list[Term]) -> tuple[int, int]:
 def einsum(subscripts: Any, *arrays: Value, out: Any = None, dtype: Any = None, optimize: Any = False) -> Any:
     if not isinstance(subscripts, str):
         raise UnsupportedError("np.einsum: wants the subscripts as a string, like 'ij,jk->ik'")
-    nodes = operands(*listed(arrays))
-    nodes = tuple(p.as_dtype(n, asked_dtype(dtype, n.dtype)) for n in nodes)
+    nodes = [p.as_dtype(n, asked_dtype(dtype, n.dtype)) for n in operands(*listed(arrays))]
     inputs, output = parsed(subscripts, [n.ndim for n in nodes])
     terms = without_ones([without_repeats(Term(n, l)) for n, l in zip(nodes, inputs, strict=True)])
     while len(terms) > 1:

@@ -77,24 +77,29 @@ def truths(op: Compute) -> Compute:
 
 
 UNARY: dict[Any, Compute] = {
-    np.exp: p.exp, np.exp2: p.exp2, np.expm1: p.expm1, np.log: p.log, np.log2: p.log2, np.log10: p.log10, np.log1p: p.log1p,
-    np.sqrt: p.sqrt, np.cbrt: p.cbrt, np.sin: p.sin, np.cos: p.cos, np.tan: p.tan, np.arcsin: p.arcsin, np.arccos: p.arccos,
-    np.arctan: p.arctan, np.sinh: p.sinh, np.cosh: p.cosh, np.tanh: p.tanh, np.arcsinh: p.arcsinh, np.arccosh: p.arccosh,
+    np.exp: p.exp, np.exp2: p.exp2, np.expm1: p.expm1, np.log: p.log, np.log2: p.log2, np.log10: p.log10,
+    np.log1p: p.log1p,
+    np.sqrt: p.sqrt, np.cbrt: p.cbrt, np.sin: p.sin, np.cos: p.cos, np.tan: p.tan, np.arcsin: p.arcsin,
+    np.arccos: p.arccos,
+    np.arctan: p.arctan, np.sinh: p.sinh, np.cosh: p.cosh, np.tanh: p.tanh, np.arcsinh: p.arcsinh,
+    np.arccosh: p.arccosh,
     np.arctanh: p.arctanh, np.rint: p.rint, np.fabs: p.abs_, np.sinc: special.sinc,
     np.deg2rad: lambda x: x * (math.pi / 180), np.radians: lambda x: x * (math.pi / 180),
     np.rad2deg: lambda x: x * (180 / math.pi), np.degrees: lambda x: x * (180 / math.pi),
 }  # fmt: skip
 BINARY: dict[Any, Compute] = {
-    np.true_divide: floats(p.div), np.arctan2: floats(p.arctan2), np.hypot: floats(p.hypot), np.logaddexp: floats(p.logaddexp),
+    np.true_divide: floats(p.div), np.arctan2: floats(p.arctan2), np.hypot: floats(p.hypot),
+    np.logaddexp: floats(p.logaddexp),
     np.logaddexp2: floats(lambda x, y: p.logaddexp(x * p.LN2, y * p.LN2) * (1 / p.LN2)),
     np.copysign: floats(lambda x, y: p.select(sign_bit(y), -p.abs_(x), p.abs_(x))),
-    np.heaviside: floats(lambda x, h: p.select(p.eq(x, 0.0), h, p.select(p.eq(x, x), p.as_dtype(p.lt(0.0, x), x.dtype), x))),
+    np.heaviside: floats(lambda x, h: step(x, h)),
     np.add: numbers(p.add), np.multiply: numbers(p.mul), np.maximum: numbers(p.maximum), np.minimum: numbers(p.minimum),
     np.fmax: numbers(lambda x, y: p.select(is_nan(x), y, p.select(is_nan(y), x, p.maximum(x, y)))),
     np.fmin: numbers(lambda x, y: p.select(is_nan(x), y, p.select(is_nan(y), x, p.minimum(x, y)))),
     np.less: numbers(p.lt), np.less_equal: numbers(p.le), np.equal: numbers(p.eq), np.not_equal: numbers(p.ne),
     np.greater: numbers(lambda x, y: p.lt(y, x)), np.greater_equal: numbers(lambda x, y: p.le(y, x)),
-    np.bitwise_and: numbers(p.and_), np.bitwise_or: numbers(p.or_), np.bitwise_xor: numbers(lambda x, y: exclusive_or(x, y)),
+    np.bitwise_and: numbers(p.and_), np.bitwise_or: numbers(p.or_),
+    np.bitwise_xor: numbers(lambda x, y: exclusive_or(x, y)),
     np.logical_and: truths(p.and_), np.logical_or: truths(p.or_), np.logical_xor: truths(p.ne),
 }  # fmt: skip
 
@@ -109,6 +114,11 @@ def is_nan(x: Node) -> Node:
 def sign_bit(x: Node) -> Node:
     """Whether a float is negative or -0.0."""
     return p.or_(p.lt(x, 0.0), p.and_(p.eq(x, 0.0), p.lt(1.0 / x, 0.0)))
+
+
+def step(x: Node, at_zero: Node) -> Node:
+    """0 for negative, 1 for positive numbers."""
+    return p.select(p.eq(x, 0.0), at_zero, p.select(is_nan(x), x, p.as_dtype(p.lt(0.0, x), x.dtype)))
 
 
 def exclusive_or(x: Node, y: Node) -> Node:
@@ -144,7 +154,10 @@ UNARY_NUMBERS: dict[Any, Compute] = {
     np.floor: if_float(p.floor), np.ceil: if_float(p.ceil), np.trunc: if_float(p.trunc), np.fix: if_float(p.trunc),
     np.positive: value, np.conjugate: value, np.real: value, np.sign: lambda x: p.sign(value(x)),
     np.isnan: float_test(is_nan, False), np.isinf: float_test(lambda x: p.eq(p.abs_(x), math.inf), False),
-    np.isfinite: float_test(lambda x: p.lt(p.abs_(x), math.inf), True), np.logical_not: lambda x: p.not_(as_bool(value(x))),
+    np.isposinf: float_test(lambda x: p.eq(x, math.inf), False),
+    np.isneginf: float_test(lambda x: p.eq(x, -math.inf), False),
+    np.isfinite: float_test(lambda x: p.lt(p.abs_(x), math.inf), True),
+    np.logical_not: lambda x: p.not_(as_bool(value(x))),
 }  # fmt: skip
 
 for _ufunc, _op in UNARY.items():

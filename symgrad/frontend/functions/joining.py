@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from symgrad.frontend.functions.support import (
     flat,
     implements_numpy,
     insert_axis,
+    known_array,
     node_of,
     part,
     reshaped,
@@ -50,7 +52,8 @@ def joined(nodes: Sequence[Node], axis: Any, dtype: Any, what: str) -> Node:
     for n in nodes[1:]:
         if n.ndim != ndim:
             raise ShapeError(
-                f"{what}: all arrays must have the same number of dimensions, got {' and '.join(shown(n.shape) for n in nodes)}"
+                f"{what}: all arrays must have the same number of dimensions, got "
+                + " and ".join(shown(n.shape) for n in nodes)
             )
     nodes = same_dtype(nodes)
     return views.concatenate(*(p.as_dtype(n, asked_dtype(dtype, n.dtype)) for n in nodes), axis=k)
@@ -100,7 +103,7 @@ def column_stack(tup: Value) -> Tracer:
 
 
 @implements_numpy(np.append)
-def append(arr: Value, values: Value, axis: Any = None) -> Tracer:
+def append(arr: Value, values: Value, axis: Any = None) -> Any:
     if axis is None:
         return concatenate((ravel(arr), ravel(values)))
     return concatenate((arr, values), axis)
@@ -138,7 +141,7 @@ def _largest_rank(x: Any) -> int:
 
 def _cuts(ary: Tracer, bounds: Sequence[Any], axis: int) -> list[Any]:
     lead = (slice(None),) * axis
-    return [ary[(*lead, slice(a, b))] for a, b in zip(bounds, bounds[1:], strict=False)]
+    return [ary[(*lead, slice(a, b))] for a, b in pairwise(bounds)]
 
 
 @implements_numpy(np.split)
@@ -197,8 +200,8 @@ def unstack(x: Value, /, *, axis: Any = 0) -> tuple[Any, ...]:
 def repeat(a: Value, repeats: Any, axis: Any = None) -> Tracer:
     n = node_of(a)
     n, k = (flat(n), 0) if axis is None else (n, axis_of(axis, n.ndim, "np.repeat"))
-    counts = static(repeats)
-    if counts is not None and np.ndim(counts) and np.size(counts) != 1:
+    counts = known_array(repeats) if np.ndim(repeats) else None
+    if counts is not None and np.size(counts) != 1:
         size = current().pin(n.shape[k])
         index = np.repeat(np.arange(size), np.asarray(counts))
         return wrap(picked(n, index, k))

@@ -87,7 +87,7 @@ def _batched(x: Node, y: Node, what: str, a: Node, b: Node) -> Node:
     return matrix_product(broadcast_to(x, (*batch, *x.shape[-2:])), broadcast_to(y, (*batch, *y.shape[-2:])))
 
 
-@implements_numpy(np.matmul)
+@implements_numpy(np.matmul, np.linalg.matmul)
 def matmul(x1: Value, x2: Value, /, out: Any = None) -> Any:
     return into(out, wrap(matmul_nodes(*pair(x1, x2))), "np.matmul")
 
@@ -207,7 +207,8 @@ def cross(a: Value, b: Value, axisa: Any = -1, axisb: Any = -1, axisc: Any = -1,
     lengths = tuple(next((k for k in (2, 3) if current().same(n.shape[-1], k)), 0) for n in (x, y))
     if 0 in lengths:
         raise ShapeError(
-            f"incompatible dimensions for cross product (dimension must be 2 or 3): {shown(x.shape)} and {shown(y.shape)}"
+            "incompatible dimensions for cross product (dimension must be 2 or 3): "
+            f"{shown(x.shape)} and {shown(y.shape)}"
         )
     xs, ys = ([element(n, n.ndim - 1, k) for k in range(size)] for n, size in zip((x, y), lengths, strict=True))
 

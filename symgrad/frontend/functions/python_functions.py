@@ -5,14 +5,14 @@ from __future__ import annotations
 import builtins
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from symgrad.errors import DTypeError, ShapeError, UnsupportedError
 from symgrad.frontend.functions import elementwise, reductions
-from symgrad.frontend.functions.support import Function, Value, node_of, static_int
+from symgrad.frontend.functions.support import Function, Value, as_bool, node_of, static_int
 from symgrad.frontend.tracer import (
     FUNCTIONS,
     TracedSize,
@@ -33,11 +33,12 @@ PYTHON: dict[Any, Function] = {}
 
 
 def replaces(function: Any) -> Callable[[Function], Function]:
-    """Enter a version of a Python function that is used when an argument is traced; otherwise the original is called."""
+    """Enter a version of a Python function for traced arguments; on others the original is called."""
 
     def decorate(version: Function) -> Function:
         @functools.wraps(function, updated=())
         def call(*args: Any, **keywords: Any) -> Any:
+            args = tuple(list(x) if isinstance(x, Iterator) else x for x in args)
             if not any(contains_traced(x) for x in (*args, *keywords.values())):
                 return function(*args, **keywords)
             return version(*args, **keywords)
@@ -67,11 +68,15 @@ def number_of(n: Node) -> Tracer:
 
 _MATH: dict[str, Callable[..., Node]] = {
     "sin": p.sin, "cos": p.cos, "tan": p.tan, "asin": p.arcsin, "acos": p.arccos, "atan": p.arctan, "atan2": p.arctan2,
-    "sinh": p.sinh, "cosh": p.cosh, "tanh": p.tanh, "asinh": p.arcsinh, "acosh": p.arccosh, "atanh": p.arctanh, "exp": p.exp,
-    "exp2": p.exp2, "expm1": p.expm1, "log1p": p.log1p, "log2": p.log2, "log10": p.log10, "sqrt": p.sqrt, "cbrt": p.cbrt,
-    "fabs": p.abs_, "fmod": p.fmod, "erf": special.erf, "erfc": special.erfc, "gamma": special.gamma, "lgamma": special.gammaln,
+    "sinh": p.sinh, "cosh": p.cosh, "tanh": p.tanh, "asinh": p.arcsinh, "acosh": p.arccosh, "atanh": p.arctanh,
+    "exp": p.exp,
+    "exp2": p.exp2, "expm1": p.expm1, "log1p": p.log1p, "log2": p.log2, "log10": p.log10, "sqrt": p.sqrt,
+    "cbrt": p.cbrt,
+    "fabs": p.abs_, "fmod": p.fmod, "erf": special.erf, "erfc": special.erfc, "gamma": special.gamma,
+    "lgamma": special.gammaln,
     "degrees": lambda x: x * (180 / math.pi), "radians": lambda x: x * (math.pi / 180),
-    "isnan": lambda x: p.ne(x, x), "isinf": lambda x: p.eq(p.abs_(x), math.inf), "isfinite": lambda x: p.lt(p.abs_(x), math.inf),
+    "isnan": lambda x: p.ne(x, x), "isinf": lambda x: p.eq(p.abs_(x), math.inf),
+    "isfinite": lambda x: p.lt(p.abs_(x), math.inf),
     "copysign": lambda x, y: p.select(elementwise.sign_bit(y), -p.abs_(x), p.abs_(x)),
     "remainder": lambda x, y: x - p.rint(x / y) * y, "fma": lambda x, y, z: x * y + z,
 }  # fmt: skip
@@ -243,8 +248,8 @@ _extreme("max", True)
 _extreme("min", False)
 
 
+@replaces(builtins.sum)
 def sum_(iterable: Any, /, start: Value = 0) -> Any:
-    """Also of generators, whose elements are seen only here."""
     if is_traced(iterable):
         total = reductions.sum_(iterable, axis=0, dtype=None if iterable.node.dtype != boolean else int)
         return total if isinstance(start, int) and not contains_traced(start) and start == 0 else start + total
@@ -255,7 +260,7 @@ def sum_(iterable: Any, /, start: Value = 0) -> Any:
 
 
 def _truth(name: str, fold: Function, stop: bool) -> None:
-    original = getattr(builtins, name)
+    """any stops at a True, all at a False."""
 
     def truth(iterable: Any, /) -> Any:
         """Of traced arrays and numbers a traced bool; nothing is decided before the call."""
@@ -263,19 +268,17 @@ def _truth(name: str, fold: Function, stop: bool) -> None:
             if iterable.ndim > 1:
                 raise ShapeError(f"{name}: the truth of an array is ambiguous; use np.{name}(x)")
             return wrap(value(fold(iterable)), weak=True)
-        items = list(iterable)
-        traced = [x for x in items if is_traced(x)]
-        if not traced:
-            return original(items)
-        if original(x for x in items if not is_traced(x)) is stop and len(traced) < len(items):
-            return stop
-        truths = [p.ne(n, 0) if (n := value(x)).dtype != boolean else n for x in traced]
-        return wrap(functools.reduce(p.or_ if stop else p.and_, truths), weak=True)
+        truths: list[Node] = []
+        for x in iterable:
+            if is_traced(x):
+                truths.append(as_bool(value(x)))
+            elif bool(x) is stop:
+                return stop
+        return wrap(functools.reduce(p.or_ if stop else p.and_, truths), weak=True) if truths else not stop
 
-    PYTHON[original] = truth
+    PYTHON[getattr(builtins, name)] = truth
 
 
-PYTHON[builtins.sum] = sum_
 _truth("any", reductions.any_, True)
 _truth("all", reductions.all_, False)
 

@@ -168,7 +168,8 @@ def _extreme(name: str, fold: Any, combine: Any, start: Any, what: str) -> Funct
             return finish(combine(*spread(y, first)), x, axes, keepdims, out, f"np.{name}")
         if given(where) and where is not True:
             raise ValueError(
-                f"reduction operation '{what}' does not have an identity, so to use a where mask one has to specify 'initial'"
+                f"reduction operation '{what}' does not have an identity, "
+                "so to use a where mask one has to specify 'initial'"
             )
         not_empty(x, axes, what)
         return finish(fold(only(x, mask, start(x.dtype)), axes=axes), x, axes, keepdims, out, f"np.{name}")
@@ -284,6 +285,20 @@ def _nan_extreme(name: str, fold: Any, start: Any, what: str) -> None:
 _nan_extreme("max", folds.max_, folds.lowest, "fmax")
 _nan_extreme("min", folds.min_, folds.highest, "fmin")
 
+
+def _nan_position(name: str, position: Function, end: Any) -> None:
+    @implements_numpy(getattr(np, "nan" + name))
+    def skipping(a: Value, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+        x = node_of(a)
+        usable = p.select(is_nan(x), number(end(x.dtype), x.dtype), x) if x.dtype.is_float else x
+        return position(wrap(usable), axis, out, keepdims=keepdims)
+
+    skipping.__name__ = "nan" + name
+
+
+_nan_position("argmax", argmax, folds.lowest)
+_nan_position("argmin", argmin, folds.highest)
+
 # --- running reductions ----------------------------------------------------------------------------------------------
 
 
@@ -300,6 +315,32 @@ def _running(name: str, op: Any) -> Function:
 
 
 cumsum, cumprod = _running("cumsum", folds.cumsum), _running("cumprod", folds.cumprod)
+
+
+def _cumulative(name: str, run: Function, first: int) -> None:
+    original = getattr(np, name, None)  # since NumPy 2.1
+    if original is None:
+        return
+
+    @implements_numpy(original)
+    def cumulative(
+        x: Value, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
+    ) -> Any:
+        n = node_of(x)
+        if axis is None and n.ndim != 1:
+            raise ValueError(f"For arrays which have more than one dimension ``axis`` argument is required: np.{name}")
+        k = 0 if axis is None else axis_of(axis, n.ndim, f"np.{name}")
+        y = node_of(run(x, k, dtype))
+        if include_initial:
+            start = broadcast_to(number(first, y.dtype), tuple(1 if j == k else s for j, s in enumerate(y.shape)))
+            y = views.concatenate(start, y, axis=k)
+        return into(out, wrap(y), f"np.{name}")
+
+    cumulative.__name__ = name
+
+
+_cumulative("cumulative_sum", cumsum, 0)
+_cumulative("cumulative_prod", cumprod, 1)
 
 
 def _skipping_running(name: str, run: Function, neutral: int) -> None:

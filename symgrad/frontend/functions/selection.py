@@ -21,6 +21,7 @@ from symgrad.frontend.functions.support import (
     implements_numpy,
     insert_axis,
     kept_dims,
+    known_array,
     move_last,
     node_of,
     part,
@@ -28,7 +29,6 @@ from symgrad.frontend.functions.support import (
     positive,
     reshaped,
     shape_of,
-    static,
 )  # fmt: skip
 from symgrad.frontend.tracer import Tracer, constant_value, float_operands, operands, weak_kind, wrap
 from symgrad.ir.node import Node, constant, size_node
@@ -196,7 +196,7 @@ def searchsorted(a: Value, v: Value, side: str = "left", sorter: Any = None) -> 
 
 @implements_numpy(np.digitize)
 def digitize(x: Value, bins: Value, right: bool = False) -> Tracer:
-    known = static(bins)
+    known = known_array(bins)
     if known is not None and np.size(known) > 1 and np.asarray(known)[0] > np.asarray(known)[-1]:
         raise UnsupportedError("np.digitize: decreasing bins are not supported; reverse them")
     return searchsorted(bins, x, "left" if right else "right")  # type: ignore[no-any-return]  # a registered function
@@ -228,13 +228,21 @@ def interp(x: Value, xp: Value, fp: Value, left: Any = None, right: Any = None, 
     return wrap(p.select(p.lt(t, first), below, p.select(p.lt(last, t), above, inside)))
 
 
+@implements_numpy(np.isin)
+def isin(
+    element: Value, test_elements: Value, assume_unique: bool = False, invert: bool = False, *, kind: Any = None
+) -> Tracer:
+    x, table = operands(element, test_elements)
+    table = flat(table) if table.ndim else insert_axis(table, 0)
+    shape = (*x.shape, table.shape[0])
+    same = p.eq(
+        views.broadcast(x, shape=shape, axes=tuple(range(x.ndim))), views.broadcast(table, shape=shape, axes=(x.ndim,))
+    )
+    found = folds.sum_(same, axes=(x.ndim,))
+    return wrap(p.not_(found) if invert else found)
+
+
 # --- picking ---------------------------------------------------------------------------------------------------------
-
-
-def known_indices(indices: Value) -> np.ndarray[Any, Any] | None:
-    """Index arrays whose numbers are known while tracing."""
-    plain = static(indices)
-    return None if plain is None else np.asarray(plain)
 
 
 def index_node(indices: Value, size: Size, mode: str, what: str) -> Node:
@@ -248,7 +256,7 @@ def index_node(indices: Value, size: Size, mode: str, what: str) -> Node:
         return p.mod(n, length)
     if mode == "clip":
         return p.clip(n, 0, length - 1)
-    known = known_indices(indices)
+    known = known_array(indices)
     if known is None or not isinstance(size, int):
         return checked_index(n, size=size)
     outside = (known < -size) | (known >= size)
@@ -287,7 +295,7 @@ def take_along_axis(arr: Value, indices: Value, axis: Any = -1) -> Tracer:
 
 
 def _known_mask(condition: Value, what: str) -> np.ndarray[Any, Any]:
-    known = known_indices(condition)
+    known = known_array(condition)
     if known is None:
         raise UnsupportedError(
             f"{what}: the length of a selection by a traced condition is not known; use np.where or a boolean index"
@@ -319,7 +327,7 @@ def delete(arr: Value, obj: Any, axis: Any = None) -> Tracer:
 def insert(arr: Value, obj: Any, values: Value, axis: Any = None) -> Tracer:
     n = node_of(arr)
     n, k = (flat(n), 0) if axis is None else (n, axis_of(axis, n.ndim, "np.insert"))
-    if known_indices(obj) is None or np.ndim(obj):
+    if known_array(obj) is None or np.ndim(obj):
         raise UnsupportedError("np.insert: wants one plain int as the position")
     size = n.shape[k]
     at: Size = size + int(obj) if int(obj) < 0 else int(obj)

@@ -79,7 +79,7 @@ def reshape(a: Value, /, shape: Any = None, order: Any = "C", *, newshape: Any =
 
 
 @implements_numpy(np.ravel)
-def ravel(a: Value, order: Any = "C") -> Tracer:
+def ravel(a: Value, order: Any = "C") -> Any:
     return reshape(a, -1, order)
 
 
@@ -94,7 +94,7 @@ def transpose(a: Value, axes: Any = None) -> Tracer:
     return transpose_view(a, perm)
 
 
-@implements_numpy(np.matrix_transpose)
+@implements_numpy(np.matrix_transpose, np.linalg.matrix_transpose)
 def matrix_transpose(x: Value) -> Tracer:
     n = node_of(x).ndim
     if n < 2:

@@ -126,6 +126,19 @@ def norm(x: Value, ord: Any = None, axis: Any = None, keepdims: bool = False) ->
     return finish(y, n, axes, keepdims, None, "np.linalg.norm")
 
 
+@implements_numpy(np.linalg.vector_norm)
+def vector_norm(x: Value, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+    n = as_float(node_of(x))
+    axes = axes_of(axis, n.ndim, "np.linalg.vector_norm")
+    y = folds.norm2(n, axes=axes) if ord == 2 else _vector_norm(n, ord, axes)
+    return finish(y, n, axes, keepdims, None, "np.linalg.vector_norm")
+
+
+@implements_numpy(np.linalg.matrix_norm)
+def matrix_norm(x: Value, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+    return norm(x, ord, (-2, -1), keepdims)
+
+
 def _vector_norm(n: Node, ord: Any, axes: Axes) -> Node:
     if isinstance(ord, str):
         raise ValueError(f"Invalid norm order '{ord}' for vectors")
@@ -175,7 +188,8 @@ def _slope(n: Node, axis: int, step: Node) -> Node:
     size = n.shape[axis]
     if not current().le(2, size):
         raise ValueError(
-            "Shape of array too small to calculate a numerical gradient, at least (edge_order + 1) elements are required."
+            "Shape of array too small to calculate a numerical gradient, "
+            "at least (edge_order + 1) elements are required."
         )
     slopes = part(n, axis, 1, size - 1) - part(n, axis, 0, size - 1)
     if step.ndim:

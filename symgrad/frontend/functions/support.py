@@ -14,7 +14,17 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ShapeError, UnsupportedError
-from symgrad.frontend.tracer import TracedSize, Tracer, contains_traced, implements, size_of, spelled, value, wrap
+from symgrad.frontend.tracer import (
+    TracedSize,
+    Tracer,
+    constant_value,
+    contains_traced,
+    implements,
+    size_of,
+    spelled,
+    value,
+    wrap,
+)
 from symgrad.ir.node import Node, size_node, splat
 from symgrad.ir.sizes import current, shown
 from symgrad.ir.types import DType, Shape, Size, boolean, check_axis, dtype_of, f64, i64, promote, u64
@@ -136,6 +146,13 @@ def static(x: Any) -> Any:
     if isinstance(x, TracedSize) or contains_traced(x):
         return None
     return x
+
+
+def known_array(x: Any) -> np.ndarray[Any, Any] | None:
+    """The numbers of an array that are known while tracing, also of one made inside the function; else None."""
+    if isinstance(x, Tracer):
+        return constant_value(x.node)
+    return None if contains_traced(x) else np.asarray(x)
 
 
 def static_int(x: Any, what: str) -> int:

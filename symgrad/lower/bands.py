@@ -1,0 +1,133 @@
+"""Groups in order -> bands of groups that run together, a block of rows at a time, so that rows stay in cache.
+
+Groups fit into one band when their outermost loops are equal and each reads what the others wrote only in the row at
+hand. What is written and read in one band alone needs memory for one block of rows only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from symgrad.ir.node import Node
+from symgrad.ir.types import Shape, Size, product
+from symgrad.lower.schedule import Group, Schedule, Task, nest_operands
+from symgrad.lower.shapes import axis_below, few, memory_of, root
+
+BLOCK = 4096  # elements of the widest array in a block of rows: 32 kilobytes of f64
+
+
+@dataclass(eq=False)
+class Band:
+    """Groups that share their rows; one alone runs as it is. ``local`` are the nodes that only live within a block."""
+
+    groups: list[Group] = field(default_factory=list)
+    local: frozenset[Node] = frozenset()
+
+    @property
+    def tasks(self) -> list[Task]:
+        return [t for g in self.groups for t in g.tasks]
+
+    @property
+    def width(self) -> Size:
+        """At least the elements of the widest row."""
+        widths = {product(_full_shape(t)[1:]): None for t in self.tasks}
+        numbers = [w for w in widths if isinstance(w, int)]
+        total: Size = max([1, *numbers])
+        for w in widths:
+            total = total if isinstance(w, int) else total + w
+        return total
+
+    def room(self, n: Node) -> Size:
+        """Elements that a local node needs: rows in a block times elements in a row."""
+        row, width = product(n.shape[1:]), self.width
+        if isinstance(row, int) and isinstance(width, int):
+            return max(1, BLOCK // width) * row
+        return row + BLOCK
+
+
+def _full_shape(t: Task) -> Shape:
+    return t.value.shape
+
+
+def banded(plan: Schedule, results: tuple[Node, ...]) -> list[Band]:
+    """Put each group into the first band that it may join."""
+    bands: list[Band] = []
+    at: dict[Node, int] = {}
+    for g in plan.groups:
+        first = 0
+        for t in g.tasks:
+            for d, aligned in rows_read(t, plan.stored).items():
+                if d in at:
+                    first = max(first, at[d] + (not aligned or not _by_rows(d, bands[at[d]])))
+        k = next((k for k in range(first, len(bands)) if _fits(bands[k], g)), len(bands))
+        if k == len(bands):
+            bands.append(Band())
+        bands[k].groups.append(g)
+        at.update((t.node, max(k, at.get(t.node, 0))) for t in g.tasks)
+    outside = {root(r) for r in results}
+    for k, band in enumerate(bands):
+        band.local = _local(k, bands, plan.stored, outside) if len(band.groups) > 1 else frozenset()
+    return bands
+
+
+def _fits(band: Band, g: Group) -> bool:
+    groups = [*band.groups, g]
+    if any(h.tasks[0].alone or not h.space or few(h.space[:1]) for h in groups):
+        return False
+    return all(t.space[0] == g.space[0] for h in groups for t in h.tasks)
+
+
+def _by_rows(d: Node, band: Band) -> bool:
+    """Whether the rows of a node are finished one after another, at the rows of the band."""
+    mine = [t for t in band.tasks if t.node is d]
+    return not mine[0].alone and all(0 in t.kept and t.starts[:1] == (0,) for t in mine)
+
+
+def _local(k: int, bands: list[Band], stored: frozenset[Node], outside: set[Node]) -> frozenset[Node]:
+    band = bands[k]
+    local = {t.node for t in band.tasks if t.node not in outside and _by_rows(t.node, band)}
+    for j, other in enumerate(bands):
+        for t in other.tasks:
+            reads = rows_read(t, stored, through_reshape=False)
+            local -= {d for d in reads if j != k or not reads[d]}
+            local -= {t.node} if j != k else set()
+    return frozenset(local)
+
+
+def rows_read(task: Task, stored: frozenset[Node], through_reshape: bool = True) -> dict[Node, bool]:
+    """Stored nodes that a task reads, each with whether it is only read in the row of the outermost loop.
+
+    Without ``through_reshape`` a node that is read as a reshape of it counts as read elsewhere.
+    """
+    if task.alone:
+        return {m: False for m in nest_operands(task.node) if m in stored}
+    out: dict[Node, bool] = {}
+    seen: set[tuple[Node, int | None]] = set()
+    start = 0 if task.space else None
+    if task.value is task.node:
+        todo = _below(task.node, start)
+    else:
+        todo = [(task.value, start)]
+    while todo:
+        n, axis = todo.pop()
+        if (n, axis) in seen or memory_of(n):
+            continue
+        seen.add((n, axis))
+        base = root(n)
+        if base in stored:
+            same = axis == 0 if base is n else through_reshape and _row_of_root(n, axis) == 0
+            out[base] = out.get(base, True) and same
+            continue
+        todo += _below(n, axis)
+    return out
+
+
+def _below(n: Node, axis: int | None) -> list[tuple[Node, int | None]]:
+    return [(a, None if axis is None else axis_below(n, k, axis)) for k, a in enumerate(n.args)]
+
+
+def _row_of_root(n: Node, axis: int | None) -> int | None:
+    while n.op.name == "reshape" and axis is not None:
+        axis = axis_below(n, 0, axis)
+        n = n.args[0]
+    return axis
