@@ -23,11 +23,14 @@ from symgrad.frontend.functions.scipy_functions import SPECIAL
 from symgrad.frontend.tracer import FUNCTIONS, contains_traced
 from symgrad.frontend.tracing import call, tracing
 
-__all__ = sorted(
-    name
-    for name in np.__all__
-    if (found := getattr(np, name)).__hash__ and (found in FUNCTIONS or found in REPLACEMENTS)
-)
+
+def _known() -> list[str]:
+    """The names that traced values know, without loading NumPy's lazy submodules."""
+    present = ((name, np.__dict__.get(name)) for name in np.__all__)
+    return sorted(n for n, f in present if callable(f) and (f in FUNCTIONS or f in REPLACEMENTS))
+
+
+__all__ = _known()
 
 
 def _either(original: Callable[..., Any], version: Callable[..., Any] | None) -> Callable[..., Any]:
@@ -90,13 +93,13 @@ class _Linalg:
 special, linalg = _Special(), _Linalg()
 
 
+@functools.cache  # not kept as globals, which would hide builtins like any and sum from this module
 def __getattr__(name: str) -> Any:
     if name.startswith("__") or not hasattr(np, name):
         raise AttributeError(f"module 'symgrad.numpy' has no attribute {name!r}")
     if name == "random":
         raise UnsupportedError("symgrad.numpy.random: draw outside the compiled function and pass the numbers in")
-    entry = globals()[name] = _entry(np, name)
-    return entry
+    return _entry(np, name)
 
 
 def __dir__() -> list[str]:

@@ -8,18 +8,21 @@ from typing import Any
 from symgrad.autodiff.rules import Linear, pushforward
 from symgrad.ir.graph import Graph, dependents
 from symgrad.ir.node import GET, Node, TupleType, param
+from symgrad.ir.op import Region
 from symgrad.ops.kinds import zeros
 
 
 def push(results: Sequence[Node], wrt: Sequence[Node], tangents: Sequence[Linear | None]) -> list[Node | None]:
     """Tangents of ``results``, None where they do not depend on ``wrt``."""
-    known: dict[Node, Linear] = {w: t for w, t in zip(wrt, tangents, strict=True) if t is not None}
+    moving = ((w, t) for w, t in zip(wrt, tangents, strict=True) if t is not None and w.dtype.is_float)
+    known: dict[Node, Linear] = dict(moving)
     tuples: dict[Node, Sequence[Linear | None]] = {}
     for n in dependents(results, wrt):
         if isinstance(n.type, TupleType):
             assert n.op.jvp is not None
             values = tuple(known[a].value if a in known else None for a in n.args)
-            out: Any = n.op.jvp(values, n, *n.args, **dict(n.attrs))  # one per result
+            transform = (push_nodes,) if isinstance(n.op.lower, Region) else ()
+            out: Any = n.op.jvp(*transform, values, n, *n.args, **dict(n.attrs))  # one per result
             tuples[n] = [None if t is None else Linear(t) for t in out]
             continue
         if n.op is GET:
@@ -29,6 +32,11 @@ def push(results: Sequence[Node], wrt: Sequence[Node], tangents: Sequence[Linear
         if t is not None:
             known[n] = t
     return [known[r].value if r in known else None for r in results]
+
+
+def push_nodes(results: Sequence[Node], wrt: Sequence[Node], tangents: Sequence[Node]) -> list[Node | None]:
+    """``push`` without masks, for the graphs inside primitives."""
+    return push(results, wrt, [Linear(t) for t in tangents])
 
 
 def jvp(graph: Graph) -> Graph:

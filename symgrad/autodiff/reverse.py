@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from symgrad.autodiff.rules import Linear, add, pullback
 from symgrad.ir.graph import Graph, dependents, inline
 from symgrad.ir.node import GET, Node, TupleType, constant, param
+from symgrad.ir.op import Region
 from symgrad.ops.kinds import zeros
 
 
@@ -42,8 +43,18 @@ def pull(results: Sequence[Node], cts: Sequence[Linear | None], wrt: Sequence[No
     return [adjoints[w].value if w in adjoints else None for w in wrt]
 
 
+def pull_nodes(results: Sequence[Node], cts: Sequence[Node | None], wrt: Sequence[Node]) -> list[Node | None]:
+    """``pull`` without masks, for the graphs inside primitives."""
+    return pull(results, [None if c is None else Linear(c) for c in cts], wrt)
+
+
 def _pull_tuple(n: Node, cts: dict[int, Linear], contribute: object) -> None:
     assert n.op.vjp is not None and callable(contribute)
+    if isinstance(n.op.lower, Region):
+        given = [cts[k].value if k in cts else None for k in range(len(n.type.items))]
+        for a, c in zip(n.args, n.op.vjp(pull_nodes, given, n, *n.args, **dict(n.attrs)), strict=True):
+            contribute(a, None if c is None else Linear(c))
+        return
     full = tuple(cts[k].value if k in cts else zeros(t.shape, t.dtype) for k, t in enumerate(n.type.items))
     for a, c in zip(n.args, n.op.vjp(full, n, *n.args, **dict(n.attrs)), strict=True):
         contribute(a, None if c is None else Linear(c))

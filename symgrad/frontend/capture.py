@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.frontend.leaves import Input, enter
-from symgrad.frontend.tracer import Tracer, wrap
+from symgrad.frontend.tracer import Tracer, argument, is_traced
 from symgrad.frontend.tracing import current_trace
 from symgrad.ir.sizes import current
 
@@ -72,30 +72,47 @@ class Recorder:
     free: bool
     inputs: dict[Key, tuple[Reach, Input]] = field(default_factory=dict)
     guards: dict[Key, Guard] = field(default_factory=dict)
-    seen: dict[Key, Any] = field(default_factory=dict)
+    seen: dict[Key, Seen] = field(default_factory=dict)
     reached: dict[int, tuple[Reach, Any]] = field(default_factory=dict)
+    objects: dict[int, tuple[Any, dict[str, Any]]] = field(default_factory=dict)  # with their attributes at first sight
+    containers: list[Copied] = field(default_factory=list)
 
     def value(self, reach: Reach, value: Any) -> Any:
         """What traced code sees in place of a value read from outside."""
-        if reach.key in self.seen:
-            return self.seen[reach.key]
-        out = self._enter(reach, value)
-        self.seen[reach.key] = out
-        return out
+        found = self.seen.get(reach.key)
+        if found is None:
+            found = self.seen[reach.key] = Seen(reach, value, self._enter(reach, value))
+        return found.inside
+
+    def variable(self, reach: Reach, value: Any) -> Any:
+        """The same for a global or a closure variable, which the traced code may have rebound."""
+        found = self.seen.get(reach.key)
+        return value if found is not None and found.outside is not value else self.value(reach, value)
+
+    def rebound(self, owner: Any, name: str) -> bool:
+        """Whether the traced code has stored into an attribute of an object from outside."""
+        found = self.objects.get(id(owner))
+        if found is None or found[0] is not owner:
+            return False
+        return vars(owner).get(name) is not found[1].get(name)
 
     def _enter(self, reach: Reach, value: Any) -> Any:
         kind = type(value)
-        if kind is np.ndarray and value.dtype.kind in "fiub" or kind in (float, int) or isinstance(value, np.generic):
+        if is_numeric(value):
             return self._input(reach, value)
-        if kind in (list, tuple, dict) and value and _all_numeric(value):
+        if kind in (list, tuple, dict) or (issubclass(kind, tuple) and hasattr(kind, "_make")):
             return self._container(reach, value)
-        if isinstance(value, FIXED):
-            self._guard(reach, lambda now: now is value)
-        elif value is None or isinstance(value, bool | str | bytes | np.dtype):
+        if isinstance(value, types.MethodType):
+            function = value.__func__
+            self._guard(reach, lambda now: getattr(now, "__func__", None) is function)
+        elif isinstance(value, EQUAL) or value is None:
             self._guard(reach, lambda now: type(now) is kind and bool(now == value))
-        elif not isinstance(value, types.MethodType | Tracer):
+        elif isinstance(value, set | frozenset):
+            members = frozenset(value)
+            self._guard(reach, lambda now: type(now) is kind and now == members)
+        elif not isinstance(value, Tracer):
             self._guard(reach, lambda now: now is value)
-        self.reached[id(value)] = reach, value
+        self.know(value, reach)
         return value
 
     def _input(self, reach: Reach, value: Any) -> Tracer:
@@ -103,19 +120,21 @@ class Recorder:
         self.inputs[reach.key] = reach, entered
         if entered.weak:
             current_trace().known[entered.param] = value
-        tracer = wrap(entered.param, weak=entered.weak)
-        tracer.readonly = True
-        return tracer
+        return argument(entered.param, weak=entered.weak)
 
     def _container(self, reach: Reach, value: Any) -> Any:
+        """A container of its own, of what its items are in the trace."""
         kind = type(value)
+        self._guard(reach, _like(value))
         if kind is dict:
-            keys = list(value)
-            self._guard(reach, lambda now: type(now) is dict and list(now) == keys)
-            return {k: self.value(reach.item(k), v) for k, v in value.items()}
-        count = len(value)
-        self._guard(reach, lambda now: type(now) is kind and len(now) == count)
-        return kind(self.value(reach.item(k), v) for k, v in enumerate(value))
+            out: Any = {k: self.value(reach.item(k), v) for k, v in value.items()}
+        else:
+            items = [self.value(reach.item(k), v) for k, v in enumerate(value)]
+            out = kind(items) if kind in (list, tuple) else kind._make(items)
+        self.reached[id(out)] = reach, out
+        if kind in (list, dict):
+            self.containers.append(Copied(reach, value, out, out.copy()))
+        return out
 
     def _guard(self, reach: Reach, check: Callable[[Any], bool]) -> None:
         self.guards[reach.key] = Guard(reach, check)
@@ -125,18 +144,113 @@ class Recorder:
         found = self.reached.get(id(owner))
         return found[0] if found is not None and found[1] is owner else None
 
-    def know(self, owner: Any) -> None:
+    def know(self, owner: Any, reach: Reach | None = None) -> None:
         """Make an object a root: its attributes are read from outside."""
-        self.reached.setdefault(id(owner), (constant_reach(owner), owner))
+        if id(owner) in self.reached:
+            return
+        self.reached[id(owner)] = reach or constant_reach(owner), owner
+        if _is_instance(owner):
+            self.objects[id(owner)] = owner, dict(vars(owner))
+
+    def know_same(self, owner: Any, reach: Reach) -> None:
+        """Make an object a root for which any object of its type may stand."""
+        kind = type(owner)
+        self._guard(reach, lambda now: type(now) is kind)
+        self.know(owner, reach)
+
+    def settle(self) -> str | None:
+        """Carry plain changes to containers out; say in words where a traced value was stored outside, and undo that."""
+        out = None
+        for c in self.containers:
+            if _leads_to_traced([x for x in _values(c.inside) if not any(x is y for y in _values(c.before))]):
+                out = f"a {type(c.inside).__name__}"
+            elif not _same_items(c.inside, c.before):
+                c.write_back()
+                self._guard(c.reach, _like(c.outside))
+        for owner, before in self.objects.values():
+            now = vars(owner)
+            for name in [k for k, v in now.items() if _leads_to_traced(v) and before.get(k, owner) is not v]:
+                out = f"attribute {name!r} of a {type(owner).__name__}"
+                _set_back(now, name, before)
+        return out
 
 
-def _all_numeric(value: Any) -> bool:
-    kind = type(value)
+@dataclass(frozen=True, eq=False, slots=True)
+class Seen:
+    """A value outside and what stands for it; the reach keeps alive what keys name by id."""
+
+    reach: Reach
+    outside: Any
+    inside: Any
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Copied:
+    """A list or dict outside, the copy that the traced code works on, and what the copy was at first."""
+
+    reach: Reach
+    outside: Any
+    inside: Any
+    before: Any
+
+    def write_back(self) -> None:
+        """Give the container outside the items of the copy."""
+        known = {id(new): old for new, old in zip(_values(self.before), _values(self.outside), strict=True)}
+        if isinstance(self.outside, dict):
+            items = {k: known.get(id(v), v) for k, v in self.inside.items()}
+            self.outside.clear()
+            self.outside.update(items)
+        else:
+            self.outside[:] = [known.get(id(v), v) for v in self.inside]
+
+
+def _values(container: Any) -> list[Any]:
+    return list(container.values() if isinstance(container, dict) else container)
+
+
+def _like(container: Any) -> Callable[[Any], bool]:
+    """A check for containers of the same kind, keys and length."""
+    kind = type(container)
     if kind is dict:
-        return all(_all_numeric(v) for v in value.values())
-    if kind in (list, tuple):
-        return all(_all_numeric(v) for v in value)
-    return kind in (float, int) or isinstance(value, np.generic) or (kind is np.ndarray and value.dtype.kind in "fiub")
+        keys = list(container)
+        return lambda now: type(now) is dict and list(now) == keys
+    count = len(container)
+    return lambda now: type(now) is kind and len(now) == count
+
+
+EQUAL = (bool, str, bytes, complex, np.dtype, np.generic, range, slice)
+
+
+def is_numeric(value: Any) -> bool:
+    """Whether a captured value is an input: an array or number of a dtype that programs have."""
+    kind = type(value)
+    if kind is float or kind is int:
+        return True
+    numeric = isinstance(value, np.generic) and not isinstance(value, np.bool_) or kind is np.ndarray
+    return numeric and value.dtype.kind in "fiub"
+
+
+def _is_instance(value: Any) -> bool:
+    return hasattr(type(value), "__dict__") and isinstance(getattr(value, "__dict__", None), dict) and not isinstance(value, (*FIXED, types.MethodType))
+
+
+def _same_items(a: Any, b: Any) -> bool:
+    if isinstance(a, dict):
+        return a.keys() == b.keys() and all(a[k] is b[k] for k in a)
+    return len(a) == len(b) and all(x is y for x, y in zip(a, b, strict=True))
+
+
+def _leads_to_traced(value: Any) -> bool:
+    if type(value) in (list, tuple):
+        return any(map(_leads_to_traced, value))
+    return any(map(_leads_to_traced, value.values())) if type(value) is dict else is_traced(value)
+
+
+def _set_back(attributes: dict[str, Any], name: str, before: dict[str, Any]) -> None:
+    if name in before:
+        attributes[name] = before[name]
+    else:
+        del attributes[name]
 
 
 _local = threading.local()

@@ -192,14 +192,15 @@ class Tracer:
                 )
             )
         known = constant_value(self.node)
-        if known is None:
+        truth = current_trace().decide(self.node) if known is None else bool(known.item())
+        if truth is None:
             raise located(
                 TraceError(
                     "the truth of a traced value is not known while tracing, and control flow on it is not available "
                     "here: use np.where(condition, a, b)"
                 )
             )
-        return bool(known.item())
+        return truth
 
     def __float__(self) -> float:
         return float(self._number("float"))

@@ -13,10 +13,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.compiler import Call, Executable, compile_graph
-from symgrad.errors import SymgradError
+from symgrad.errors import SymgradError, TraceError
 from symgrad.frontend import transforms
 from symgrad.frontend.hooks import prepared
 from symgrad.frontend.leaves import Static, is_static, shapeless, token
+from symgrad.frontend.methods import Bound, Method, roots
 from symgrad.frontend.lowered import Lowered, lower_call
 from symgrad.frontend.trace import Traced, trace_call
 from symgrad.frontend.tracing import tracing
@@ -24,6 +25,8 @@ from symgrad.frontend.tree import TreeDef, flatten, leaf_paths
 
 Function = Callable[..., Any]
 MOST_SHORTCUTS = 256
+MOST_VARIANTS = 64  # of one signature; the oldest goes
+TRIES = 3  # traces of one call, when the function changes what it reads from outside
 
 
 def _run(fun: Function) -> Function:
@@ -115,8 +118,10 @@ class Compiled:
         self._signature = _signature(fun)
         self._variants: dict[Any, tuple[Variant, ...]] = {}
         self._shortcuts: dict[Any, Shortcut] = {}
+        self._method: Compiled | None = None
         self._lock = threading.RLock()
         self._hits = 0
+        self._misses = 0
         self._compiled = 0
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -145,6 +150,8 @@ class Compiled:
 
     def _remember(self, short: Any, variant: Variant, args: tuple[Any, ...], leaves: list[Any], sizes: dict[str, int]) -> None:
         """Keep a shortcut for calls like this one, when every input is an argument as it was given."""
+        if variant.traced.truths:
+            return
         inputs = [leaf for leaf in leaves if not is_static(leaf)]
         where = {id(a): k for k, a in enumerate(args)}
         if len(where) != len(args) or len(inputs) != len(args) or any(id(x) not in where for x in inputs):
@@ -159,18 +166,26 @@ class Compiled:
             for variant in self._variants.get(key, ()):  # another thread may have compiled it meanwhile
                 if (found := _inputs(variant, leaves, shapes)) is not None:
                     return variant(*found)
-            free = bool(self._variants.get(key))
-            variant = self._build(leaves, tree, None if free else shapes)
-            self._variants[key] = (variant, *self._variants.get(key, ()))
-        found = _inputs(variant, leaves, shapes)
-        assert found is not None, "a program fits the call it was made for"
-        return variant(*found)
+            for _ in range(TRIES):
+                older = self._variants.get(key, ())
+                variant = self._build(leaves, tree, None if older else shapes)
+                if (found := _inputs(variant, leaves, shapes)) is not None:
+                    self._variants[key] = (variant, *older[: MOST_VARIANTS - 1])
+                    return variant(*found)
+        message = f"{self.__name__} changes what it reads from outside each time it is traced; pass that in and return it"
+        raise transforms.about(TraceError(message), self.__wrapped__)
 
     def _build(self, leaves: list[Any], tree: TreeDef, shapes: tuple[tuple[int, ...], ...] | None) -> Variant:
-        traced = trace_call(self.traced, leaves, tree, free=shapes is None, stabilize=self.options.stabilize)
+        traced = self.trace(leaves, tree, free=shapes is None)
         executable = compile_traced(traced, self.__name__, self.options)
+        self._misses += 1
         self._compiled += executable.native.compiled
         return Variant(traced, executable, shapes)
+
+    def trace(self, leaves: list[Any], tree: TreeDef, *, free: bool, specs: bool = False) -> Traced:
+        """A trace for these arguments."""
+        stabilize = self.options.stabilize
+        return trace_call(self.traced, leaves, tree, free=free, stabilize=stabilize, specs=specs, roots=roots(self.__wrapped__))
 
     # --- arguments ---
 
@@ -233,7 +248,7 @@ class Compiled:
     def cache_info(self) -> CacheInfo:
         """Calls answered by a program that was there, programs made, programs kept, programs compiled."""
         kept = sum(map(len, self._variants.values()))
-        return CacheInfo(self._hits, kept, kept, self._compiled)
+        return CacheInfo(self._hits, self._misses, kept, self._compiled)
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The program for argument types: specs such as ``"f64[n,3]"``, or arrays and numbers."""
@@ -266,7 +281,13 @@ class Compiled:
         return [v for group in self._variants.values() for v in group]
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
-        return self if instance is None else functools.partial(self, instance)
+        """In a class: the compiled method of an object, which is read at each call and is no argument."""
+        if instance is None:
+            return self
+        with self._lock:
+            if self._method is None:
+                self._method = Compiled(Method(self.__wrapped__), self.transform, self.settings, self.options)
+        return Bound(self._method, instance)
 
     def __repr__(self) -> str:
         return f"<symgrad.{self.transform} of {self.__wrapped__!r}>"
@@ -321,6 +342,8 @@ def _inputs(variant: Variant, leaves: list[Any], shapes: tuple[tuple[int, ...], 
 
 
 def _signature(fun: Function) -> inspect.Signature | None:
+    if isinstance(fun, np.ufunc):
+        return None  # it has one, whose defaults do not go together
     try:
         return inspect.signature(fun)
     except (TypeError, ValueError):

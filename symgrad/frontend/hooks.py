@@ -5,6 +5,7 @@ Outside a trace every hook is transparent.
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 import types
@@ -15,7 +16,7 @@ import numpy as np
 
 from symgrad.errors import UnsupportedError
 from symgrad.frontend import indexing  # noqa: F401  # enters getitem and setitem
-from symgrad.frontend.capture import Reach, cell_reach, global_reach, recorder
+from symgrad.frontend.capture import Reach, cell_reach, constant_reach, global_reach, recorder
 from symgrad.frontend.functions import replacement
 from symgrad.frontend.lines import located
 from symgrad.frontend.pyast import bound, rewrite
@@ -43,7 +44,7 @@ class FunctionHooks:
         r = recorder()
         if r is None or is_traced(value):
             return value
-        return r.value(self._reach(name), value)
+        return r.variable(self._reach(name), value)
 
     def _reach(self, name: str) -> Reach:
         cell = self.cells.get(name)
@@ -57,7 +58,9 @@ class FunctionHooks:
             return getattr(owner, name)
         reach = r.reach_of(owner)
         found = getattr(owner, name)
-        return found if reach is None or is_traced(found) else r.value(reach.attribute(name), found)
+        if reach is None or is_traced(found) or r.rebound(owner, name):
+            return found
+        return r.value(reach.attribute(name), found)
 
     def item(self, owner: Any, key: Any, /) -> Any:
         r = recorder()
@@ -108,27 +111,45 @@ def prepared(function: Any) -> Any:
         return function
     if hasattr(type(function), "__symgrad_transform__"):
         return function
-    r = recorder()
-    if r is not None and not isinstance(function, types.FunctionType | types.MethodType | types.BuiltinFunctionType) and _is_users(type(function)):
-        r.know(function)
-    elif r is not None and isinstance(function, types.MethodType) and _is_users(type(owner)):
-        r.know(owner)
+    if isinstance(function, functools.partial):
+        return _partial(function)
     found = bound(function)
     if found is None:
         return function
     fun, leading = found
     if not _rewrites(fun):
         return function
-    new = rewritten(fun)
+    new = _with_defaults(rewritten(fun), fun)
     return new if not leading else types.MethodType(new, leading[0]) if len(leading) == 1 else _with(new, leading)
+
+
+def _partial(function: functools.partial[Any]) -> functools.partial[Any]:
+    """A partial of what to call, with its arguments as values from outside."""
+    args, keywords = _from_outside(function, "args"), _from_outside(function, "keywords")
+    return functools.partial(prepared(function.func), *args, **keywords)
+
+
+def _with_defaults(new: types.FunctionType, fun: types.FunctionType) -> types.FunctionType:
+    """A rewritten function whose default arrays and containers are values from outside."""
+    if new is fun or not any(isinstance(d, np.ndarray | list | tuple | dict) for d in _defaults(fun)):
+        return new
+    copy = types.FunctionType(new.__code__, new.__globals__, new.__name__, _from_outside(fun, "__defaults__"), new.__closure__)
+    copy.__kwdefaults__ = _from_outside(fun, "__kwdefaults__")
+    return copy
+
+
+def _defaults(fun: types.FunctionType) -> tuple[Any, ...]:
+    return (*(fun.__defaults__ or ()), *(fun.__kwdefaults__ or {}).values())
+
+
+def _from_outside(owner: Any, name: str) -> Any:
+    r = recorder()
+    found = getattr(owner, name)
+    return found if r is None or found is None else r.value(constant_reach(owner).attribute(name), found)
 
 
 def _with(fun: Callable[..., Any], leading: tuple[Any, ...]) -> Callable[..., Any]:
     return lambda *args, **kwargs: fun(*leading, *args, **kwargs)
-
-
-def _is_users(kind: type) -> bool:
-    return kind.__module__.partition(".")[0] not in _OWN_MODULES and kind.__module__ != "builtins"
 
 
 def _rewrites(fun: types.FunctionType) -> bool:

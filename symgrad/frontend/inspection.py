@@ -16,6 +16,7 @@ from symgrad.errors import UnsupportedError
 from symgrad.frontend import transforms
 from symgrad.frontend.hooks import prepared
 from symgrad.frontend.leaves import Spec, as_spec, is_static
+from symgrad.frontend.methods import roots
 from symgrad.frontend.lines import is_internal
 from symgrad.frontend.trace import Traced, trace_call
 from symgrad.frontend.tracer import Tracer
@@ -100,7 +101,9 @@ def _trace(
 
     leaves, tree = flatten((args, kwargs))
     with local_names(labels):
-        return trace_call(flat, leaves, tree, free=False, stabilize=compiled.options.stabilize, specs=True)
+        return trace_call(
+            flat, leaves, tree, free=False, stabilize=compiled.options.stabilize, specs=True, roots=roots(compiled.__wrapped__)
+        )
 
 
 def verify(compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Report:

@@ -123,6 +123,13 @@ def is_static(leaf: Any) -> bool:
     return isinstance(leaf, Static | str | bytes) or isinstance(leaf, STATIC_TYPES) or not hasattr(leaf, "__array__")
 
 
+def is_callable_object(leaf: Any) -> bool:
+    """Whether a static leaf is an object of the user's that can be called: what it reads of itself may change."""
+    if isinstance(leaf, Static | Spec | np.ndarray | np.generic) or not callable(leaf):
+        return False
+    return not isinstance(leaf, STATIC_TYPES)
+
+
 @dataclass(frozen=True, slots=True)
 class Input:
     """An input of a traced program: its parameter, and the names of its free lengths by axis."""

@@ -13,7 +13,7 @@ from symgrad.codegen.llvm import default_cache, load
 from symgrad.compiler import Executable
 from symgrad.errors import ShapeError, SymgradError, UnsupportedError
 from symgrad.frontend.leaves import Spec, as_spec, is_static
-from symgrad.frontend.trace import Traced, trace_call
+from symgrad.frontend.trace import Traced
 from symgrad.frontend.tree import TreeDef, flatten
 from symgrad.ir.graph import Graph
 from symgrad.ir.loops import Program
@@ -93,7 +93,7 @@ def lower_call(compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]
     kwargs = {k: _spec(v) for k, v in kwargs.items()}
     leaves, tree = compiled.leaves(args, kwargs)
     specs = any(isinstance(x, Spec) for x in leaves)
-    traced = trace_call(compiled.traced, leaves, tree, free=False, stabilize=compiled.options.stabilize, specs=specs)
+    traced = compiled.trace(leaves, tree, free=False, specs=specs)
     with assuming(traced.sizes):
         graph = simplify(traced.graph)
         program = lower(graph, compiled.__name__.replace("<lambda>", "f"))

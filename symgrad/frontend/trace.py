@@ -15,14 +15,14 @@ import numpy as np
 
 from symgrad.errors import SourceLine, SymgradError, TraceError
 from symgrad.frontend.capture import Guard, Reach, Recorder, recording
-from symgrad.frontend.leaves import Input, Static, enter, is_static, lengths
+from symgrad.frontend.leaves import Input, Static, enter, is_callable_object, is_static, lengths
 from symgrad.frontend.lengths import TracedSize
 from symgrad.frontend.lines import is_internal
 from symgrad.frontend.masked import Masked
 from symgrad.frontend.tracer import Tracer, argument, value
 from symgrad.frontend.tracing import Trace, activate
 from symgrad.frontend.tree import TreeDef, flatten, unflatten
-from symgrad.ir.graph import Graph, canonical
+from symgrad.ir.graph import Graph, canonical, evaluate, topological
 from symgrad.ir.node import PARAM, Node
 from symgrad.ir.sizes import Sizes, assuming
 from symgrad.passes.stabilise import rewrites_applied, stabilise
@@ -39,6 +39,21 @@ class Output:
     static: Any = None
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Truth:
+    """A condition on Python numbers among the inputs, and the answer that the program was made for."""
+
+    condition: Graph
+    positions: tuple[int, ...]
+    answer: bool
+
+    def holds(self, values: Sequence[Any], sizes: Mapping[str, int]) -> bool:
+        given = [np.asarray(values[k], n.dtype.numpy) for k, n in zip(self.positions, self.condition.params, strict=True)]
+        with np.errstate(all="ignore"):
+            (found,) = evaluate(self.condition, *given, sizes=sizes)
+        return bool(found.item()) == self.answer
+
+
 @dataclass(frozen=True, eq=False)
 class Traced:
     """A traced call. ``inputs`` are the parameters of numeric leaves, ``captures`` those of values from outside."""
@@ -49,6 +64,7 @@ class Traced:
     captures: tuple[tuple[Reach, Input], ...]
     guards: tuple[Guard, ...]
     pins: tuple[tuple[int, Any], ...]
+    truths: tuple[Truth, ...]
     outputs: tuple[Output, ...]
     tree: TreeDef
     rewrites: tuple[str, ...]
@@ -77,7 +93,9 @@ class Traced:
             return None
         if any(values[k] != pinned or type(values[k]) is not type(pinned) for k, pinned in self.pins):
             return None
-        return found if all(g.holds(found) for g in self.sizes.guards) else None
+        if not all(g.holds(found) for g in self.sizes.guards):
+            return None
+        return found if all(t.holds(values, found) for t in self.truths) else None
 
     def rebuild(self, arrays: Sequence[Array]) -> Any:
         """The user's results: arrays, NumPy scalars for 0-d ones, in the structure the function returns."""
@@ -102,14 +120,34 @@ def fits(now: Any, entered: Input) -> bool:
     return all(length != 1 if name is not None else length == size for name, length, size in named)
 
 
-def trace_call(fun: Callable[..., Any], leaves: Sequence[Any], tree: TreeDef, *, free: bool, stabilize: bool = True, specs: bool = False) -> Traced:
-    """Run ``fun`` on tracers for the numeric leaves; errors carry the user's line."""
+def trace_call(
+    fun: Callable[..., Any],
+    leaves: Sequence[Any],
+    tree: TreeDef,
+    *,
+    free: bool,
+    stabilize: bool = True,
+    specs: bool = False,
+    roots: Sequence[Any] = (),
+) -> Traced:
+    """Run ``fun`` on tracers for the numeric leaves; errors carry the user's line.
+
+    The attributes of objects in ``roots``, and of callable arguments, are read from outside.
+    """
     sizes, trace, recorder = Sizes(assume_equal=not specs), Trace(stabilize=stabilize), Recorder(free)
     with assuming(sizes), activate(trace), recording(recorder):
+        for root in (*roots, *(x for x in leaves if is_callable_object(x))):
+            recorder.know(root)
         inputs, arguments = _arguments(leaves, sizes, trace, free)
         args, kwargs = unflatten(tree, arguments)
+        leaked = None
         try:
-            result = fun(*args, **kwargs)
+            try:
+                result = fun(*args, **kwargs)
+            finally:
+                leaked = recorder.settle()
+            if leaked is not None:
+                raise TraceError(f"{leaked} outside the function would keep a traced value; return the value instead")
             out_leaves, out_tree = flatten(result)
             outputs, nodes = _outputs(out_leaves)
             return _finished(trace, recorder, sizes, inputs, outputs, nodes, out_tree)
@@ -159,10 +197,20 @@ def _finished(
         if n.op is PARAM and n not in known:
             raise TraceError("a traced value left the inner function that it belongs to; return it instead of storing it outside").at(n.where)
     pins = tuple((params.index(n), v) for n, v in trace.pins.items() if n in known)
+    truths = tuple(_truth(n, answer, params) for n, answer in trace.truths.items() if known.issuperset(_params(n)))
     return Traced(
-        canonical(graph), sizes, tuple(inputs), captures, tuple(recorder.guards.values()), pins, tuple(outputs), tree,
+        canonical(graph), sizes, tuple(inputs), captures, tuple(recorder.guards.values()), pins, truths, tuple(outputs), tree,
         tuple(rewrites), {},
     )  # fmt: skip
+
+
+def _params(node: Node) -> list[Node]:
+    return [n for n in topological([node]) if n.op is PARAM]
+
+
+def _truth(condition: Node, answer: bool, params: Sequence[Node]) -> Truth:
+    inputs = tuple(_params(condition))
+    return Truth(Graph(inputs, (condition,)), tuple(params.index(n) for n in inputs), answer)
 
 
 def _user_line(e: BaseException) -> SourceLine | None:

@@ -48,12 +48,21 @@ def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 class Trace:
     """``known``: the values of parameters that stand for Python numbers; ``pins``: those that Python needed.
 
-    ``stabilize``: naive forms may be replaced by stable ones.
+    ``truths``: the conditions on such numbers that Python asked for, and their answers. ``stabilize``: naive forms may
+    be replaced by stable ones.
     """
 
     known: dict[Node, Any] = field(default_factory=dict)
     pins: dict[Node, Any] = field(default_factory=dict)
+    truths: dict[Node, bool] = field(default_factory=dict)
     stabilize: bool = True
+
+    def decide(self, node: Node) -> bool | None:
+        """The truth of ``node``, which the trace then holds for only; None when it is not known."""
+        found = _evaluated(node, self.known)
+        if found is None:
+            return None
+        return self.truths.setdefault(node, bool(found.item()))
 
     def pin(self, node: Node) -> Any:
         """The value of ``node``, a Python number or an array; TraceError when it depends on anything not known."""

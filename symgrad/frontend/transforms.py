@@ -90,6 +90,9 @@ def trace_piece(fun: Function, call: Callable[[list[Tracer]], Any], actual: Sequ
     for q, a in zip(params, actual, strict=True):
         if q in trace.pins:
             trace.pin(a)
+    truths = list(trace.truths)
+    for n, placed in zip(truths, substitute(truths, dict(zip(params, actual, strict=True))), strict=True):
+        trace.truths.setdefault(placed, trace.truths[n])
     leaves, tree = flatten(out)
     nodes = tuple(_result(fun, leaf) for leaf in leaves)
     if trace.stabilize:
@@ -223,8 +226,8 @@ def grad(fun: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False)
 
 def _scalar(fun: Function, piece: Piece, has_aux: bool) -> Node:
     what = f"the gradient of {name_of(fun)} wants a scalar result"
-    if has_aux and not str(piece.tree).startswith("("):
-        raise about(TraceError(f"has_aux=True wants {name_of(fun)} to return (value, aux)"), fun)
+    if has_aux and not (piece.tree.cls is tuple and len(piece.tree.children) == 2 and piece.tree.children[0].num_leaves == 1):
+        raise about(TraceError(f"has_aux=True wants {name_of(fun)} to return (scalar, aux)"), fun)
     count = len(piece.results)
     if count == 0 or (count != 1 and not has_aux):
         raise about(TraceError(f"{what}, got {'nothing' if not count else f'{count} results'}"), fun)

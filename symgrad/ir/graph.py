@@ -9,16 +9,21 @@ from typing import Any
 import numpy as np
 
 from symgrad.ir.node import CONSTANT, GET, PARAM, SIZE, Node, TupleType, make
+from symgrad.ir.op import Region
 from symgrad.ir.sizes import current
 from symgrad.ir.types import Dim, FloorDiv, Size, TensorType, evaluate_size
 
 
 @dataclass(frozen=True, eq=False)
 class Graph:
-    """``params -> results``; every leaf of the results is a constant, a size or one of the params."""
+    """``params -> results``; every leaf of the results is a constant, a size or one of the params.
+
+    ``origin``: the graph that this one extends; its results come first among results of the same kind.
+    """
 
     params: tuple[Node, ...]
     results: tuple[Node, ...]
+    origin: Graph | None = None
 
     def nodes(self) -> list[Node]:
         """All nodes below the results, operands before users."""
@@ -91,15 +96,23 @@ def canonical(graph: Graph) -> Graph:
     sizes = current()
     if not sizes.merged:
         return graph
+    return _with_sizes(graph, sizes.canonical, {})
+
+
+def _with_sizes(graph: Graph, size: Callable[[Size], Size], done: dict[Graph, Graph]) -> Graph:
+    """A graph with every size mapped, in its regions too; a region that several nodes share stays shared."""
+    if graph in done:
+        return done[graph]
+
+    def attribute(v: Any) -> Any:
+        return _with_sizes(v, size, done) if isinstance(v, Graph) else map_attribute(v, size)
+
     env: dict[Node, Node] = {}
-    for n in graph.nodes():
-        attrs = {k: map_attribute(v, sizes.canonical) for k, v in n.attrs}
-        env[n] = make(n.op, *(env[a] for a in n.args), **attrs)
-    return Graph(tuple(env.get(p) or _canonical_param(p) for p in graph.params), tuple(env[r] for r in graph.results))
-
-
-def _canonical_param(p: Node) -> Node:
-    return make(PARAM, **{k: map_attribute(v, current().canonical) for k, v in p.attrs})
+    for n in topological((*graph.params, *graph.results)):
+        env[n] = make(n.op, *(env[a] for a in n.args), **{k: attribute(v) for k, v in n.attrs})
+    new = Graph(tuple(env[p] for p in graph.params), tuple(env[r] for r in graph.results))
+    done[graph] = graph if new.params == graph.params and new.results == graph.results else new
+    return done[graph]
 
 
 def map_attribute(value: Any, size: Callable[[Size], Size]) -> Any:
@@ -118,6 +131,7 @@ def map_attribute(value: Any, size: Callable[[Size], Size]) -> Any:
 def size_parameters(graph: Graph) -> tuple[str, ...]:
     """Names of the free sizes, in order of first appearance in the parameters."""
     names: dict[str, None] = {}
+    born: set[str] = set()
 
     def visit(size: Size) -> Size:
         if isinstance(size, Dim):
@@ -130,11 +144,17 @@ def size_parameters(graph: Graph) -> tuple[str, ...]:
                         names[a] = None
         return size
 
-    for n in [*graph.params, *graph.nodes()]:
-        for _, v in n.attrs:
-            map_attribute(v, visit)
-        map_attribute(n.type, visit)
-    return tuple(names)
+    def scan(g: Graph) -> None:
+        for n in [*g.params, *g.nodes()]:
+            for k, v in n.attrs:
+                if k == "trips":
+                    born.add(v)
+                scan(v) if isinstance(v, Graph) else map_attribute(v, visit)
+            for t in n.type.items if isinstance(n.type, TupleType) else (n.type,):
+                map_attribute(t, visit)
+
+    scan(graph)
+    return tuple(n for n in names if n not in born)
 
 
 def evaluate(graph: Graph, *arrays: Any, sizes: dict[str, int] | None = None) -> list[Any]:
@@ -149,6 +169,8 @@ def evaluate(graph: Graph, *arrays: Any, sizes: dict[str, int] | None = None) ->
 
     def emit(n: Node, args: tuple[Any, ...]) -> Any:
         attrs = {k: map_attribute(v, number) for k, v in n.attrs}
+        if isinstance(n.op.lower, Region):
+            return _evaluate_regions(n, args, attrs, known)
         out = n.op.numpy(*args, **attrs)
         if isinstance(n.type, TupleType):
             return out
@@ -156,6 +178,15 @@ def evaluate(graph: Graph, *arrays: Any, sizes: dict[str, int] | None = None) ->
 
     with np.errstate(all="ignore"):
         return replay(graph, emit, [np.asarray(a, p.dtype.numpy) for p, a in zip(graph.params, arrays, strict=True)])
+
+
+def _evaluate_regions(n: Node, args: tuple[Any, ...], attrs: dict[str, Any], known: dict[str, int]) -> Any:
+    """The results of a primitive with regions, which see the sizes known here; ``trips`` is known from now on."""
+    out = n.op.numpy(lambda g, *xs: evaluate(g, *xs, sizes=known), *args, **attrs)
+    for t, value in zip(n.type.items, out, strict=True):
+        for s, length in zip(t.shape, np.shape(value), strict=True):
+            _solve(s, length, known)
+    return [np.asarray(v, t.dtype.numpy) for t, v in zip(n.type.items, out, strict=True)]
 
 
 def _solve(size: Size, length: int, known: dict[str, int]) -> None:

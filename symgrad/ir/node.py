@@ -8,7 +8,8 @@ from __future__ import annotations
 import itertools
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -102,7 +103,8 @@ def make(op: Op, *args: Node, **attrs: Any) -> Node:
     """The node of ``op`` applied to ``args``; errors carry the user's line when one is known."""
     pairs = tuple(sorted(attrs.items())) if attrs else ()
     key = (op, args, pairs)
-    found = _interned.get(key)
+    scopes: list[dict[tuple[Any, ...], Node]] | None = getattr(_local, "scopes", None)
+    found = _interned.get(key) if not scopes else _found_in(scopes, key)
     if found is not None:
         return found
     locate = getattr(_local, "locate", None)
@@ -114,8 +116,32 @@ def make(op: Op, *args: Node, **attrs: Any) -> Node:
     n.op, n.args, n.attrs, n.type = op, args, pairs, type_
     n.serial = next(_serial)
     n.where = locate() if locate is not None else next((a.where for a in args if a.where is not None), None)
-    _interned[key] = n
+    (_interned if not scopes else scopes[-1])[key] = n
     return n
+
+
+def _found_in(scopes: list[dict[tuple[Any, ...], Node]], key: tuple[Any, ...]) -> Node | None:
+    for scope in reversed(scopes):
+        if (found := scope.get(key)) is not None:
+            return found
+    return _interned.get(key)
+
+
+@contextmanager
+def region_scope() -> Iterator[dict[tuple[Any, ...], Node]]:
+    """Nodes made inside belong to a region: they are not found again outside it. Gives the table of these nodes."""
+    scopes = _local.__dict__.setdefault("scopes", [])
+    scope: dict[tuple[Any, ...], Node] = {}
+    scopes.append(scope)
+    try:
+        yield scope
+    finally:
+        scopes.pop()
+
+
+def fresh_serial() -> int:
+    """A number that is used once in this process."""
+    return next(_serial)
 
 
 def set_locator(locate: Callable[[], SourceLine | None] | None) -> Callable[[], SourceLine | None] | None:

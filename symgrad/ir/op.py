@@ -123,11 +123,20 @@ class Expand:
 
 
 @dataclass(frozen=True, slots=True)
+class Region:
+    """Lowering of a primitive that runs graphs among its attributes; it has several results.
+
+    Its rules take the transform for these graphs as their first argument: ``numpy(evaluate, *args, **attrs)``, ``vjp(pull, cts, y, *args, **attrs)``,
+    ``jvp(push, tangents, y, *args, **attrs)``, ``batch(batch, size, args, axes, **attrs)``; a missing cotangent is None.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class Leaf:
     """A parameter, a constant or another value that exists without computation."""
 
 
-Lowering = Scalar | View | Generate | Fold | Nest | Expand | Leaf
+Lowering = Scalar | View | Generate | Fold | Nest | Expand | Region | Leaf
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,6 +86,9 @@ def _product_as_sum(n: Node) -> Node | None:
             left = broadcast(a, shape=full, axes=(*range(d), d, d + 2))
             right = broadcast(_swapped(b), shape=full, axes=(*range(d), d + 1, d + 2))
             return sum_(mul(left, right), axes=(d + 2,))
+    if rows == 1 and columns == 1:
+        flat = (*batch, inner)
+        return reshape(sum_(mul(reshape(a, shape=flat), reshape(b, shape=flat)), axes=(d,)), shape=n.shape)
     if columns == 1:
         return reshape(_matrix_vector(a, reshape(b, shape=(*batch, inner))), shape=n.shape)
     if rows == 1:

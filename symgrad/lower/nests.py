@@ -7,11 +7,12 @@ interior. Reductions over the innermost loops have scalar accumulators; others a
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from symgrad.ir.loops import (
     ADD,
+    DIV,
     MAX,
     MIN,
     Apply,
@@ -28,14 +29,20 @@ from symgrad.ir.loops import (
     add,
     const_index,
     extent,
+    mul,
+    statements,
+    sub,
 )
 from symgrad.ir.node import Node
 from symgrad.ir.op import Index, InRange
 from symgrad.ir.types import Shape, i64
 from symgrad.lower.schedule import Group, Task
+from symgrad.lower.shapes import few
 from symgrad.lower.values import Bounds, Fresh, Memory, Scope, Values
 
 SPLIT_LEVELS = 2  # innermost loops that are split; each one trebles the code
+LANES = 4  # rows that an innermost loop takes at once, where sums over or along the rows are cheap
+CHEAP = 12  # statements of an innermost loop up to which it takes several rows
 
 
 @dataclass
@@ -51,7 +58,9 @@ class NestWriter:
     rows: tuple[Expr, Expr] | None = None
     before: Block = ()
     after: Block = ()
-    accumulators: dict[Task, Var] = field(default_factory=dict)
+    accumulators: dict[tuple[Task, Var | None], Var] = field(default_factory=dict)
+    lanes: tuple[Var, ...] = ()
+    jammed: bool = False
     values: Values = field(init=False)
 
     def write(self) -> Block:
@@ -69,7 +78,18 @@ class NestWriter:
             self.values.bounds = {k: b if k in split else Bounds() for k, b in asked.items()}
             self.values.interior = {k for k in range(depth) if k not in asked}
             body = self._attempt()
-        return body
+        self.jammed = self._gains_from_lanes(body)
+        return self._attempt() if self.jammed else body
+
+    def _gains_from_lanes(self, body: Block) -> bool:
+        """Whether the innermost loop should take several rows: for sums over rows or along them that are cheap."""
+        row = len(self.group.space) - 2
+        if row < 0 or few(self.group.space[row : row + 1]) or row in self.values.bounds or row + 1 in self.values.bounds:
+            return False
+        if not any(t.fold is not None and row + 1 not in t.kept or row not in t.kept for t in self.group.tasks):
+            return False
+        inner = [s for s in statements(body) if isinstance(s, For) and not any(isinstance(b, For) for b in s.body)]
+        return all(len(s.body) <= CHEAP and not any(map(_is_dear, s.body)) for s in inner)
 
     def _attempt(self) -> Block:
         self.values.scopes = [Scope()]
@@ -89,7 +109,7 @@ class NestWriter:
         """Accumulators that live through all rows: begun before, stored after."""
         for t in self.group.tasks:
             if t.fold is not None and not t.kept:
-                self.accumulators[t] = acc = self.fresh("acc", t.node.dtype)
+                self.accumulators[t, None] = acc = self.fresh("acc", t.node.dtype)
                 self.before += (Declare(acc, _start(t)),)
                 self.after += (self._target(t).store(acc, self._result_index(t, ())),)
         self.before += self._fills(whole=True)
@@ -121,17 +141,49 @@ class NestWriter:
         scope = self.values.scopes[-1]
         ending = [t for t in self.group.tasks if t.kept and len(t.kept) == k and _in_register(t)]
         for t in ending:
-            self.accumulators[t] = acc = self.fresh("acc", t.node.dtype)
-            scope.statements.append(Declare(acc, _start(t)))
+            for lane in self._each_lane(k):
+                self.accumulators[t, lane] = acc = self.fresh("acc", t.node.dtype)
+                scope.statements.append(Declare(acc, _start(t)))
         if k == len(self.group.space):
-            for t in self.group.tasks:
-                self._task(t)
+            for lane in self._each_lane(k):
+                for t in self.group.tasks:
+                    self._task(t, lane)
         else:
             for start, stop, inside in self._segments(k):
+                if self.jammed and k == len(self.group.space) - 2:
+                    start = self._lanes_loop(k, start, stop)
                 self._one_loop(k, start, stop, inside)
         for t in ending:
-            at = self._result_index(t, tuple(self.values.variables[:k]))
-            scope.statements.append(self._target(t).store(self.accumulators[t], at))
+            for lane in self._each_lane(k):
+                at = self._result_index(t, tuple(self.values.variables[:k]))
+                scope.statements.append(self._target(t).store(self.accumulators[t, lane], at))
+
+    def _each_lane(self, k: int) -> Iterator[Var | None]:
+        """The rows that run together below their loop, each being the row of the values in turn."""
+        row = len(self.group.space) - 2
+        if not self.lanes or k <= row:
+            yield None
+            return
+        for lane in self.lanes:
+            self.values.variables[row] = lane
+            yield lane
+
+    def _lanes_loop(self, k: int, start: Expr, stop: Expr) -> Expr:
+        """The loop over whole bundles of rows; where the rows that are left begin."""
+        values, scope = self.values, self.values.scopes[-1]
+        bundles, bundle, rest = (self.fresh(name, i64) for name in ("bundles", "bundle", "rest"))
+        scope.statements.append(Let(bundles, Apply(DIV, (sub(stop, start), const_index(LANES)))))
+        self.lanes = tuple(self.fresh("i", i64) for _ in range(LANES))
+        values.level.update((v, len(values.scopes)) for v in (bundle, *self.lanes))
+        values.scopes.append(Scope())
+        first = add(mul(bundle, const_index(LANES)), start)
+        values.scopes[-1].statements += [Let(v, add(first, const_index(n))) for n, v in enumerate(self.lanes)]
+        self._loops(k + 1)
+        body = tuple(values.scopes.pop().statements)
+        self.lanes = ()
+        scope.statements.append(For(bundle, const_index(0), bundles, body))
+        scope.statements.append(Let(rest, add(mul(bundles, const_index(LANES)), start)))
+        return rest
 
     def _segments(self, k: int) -> list[tuple[Expr, Expr, bool]]:
         """Start and stop of the loops that level ``k`` is split into, with whether it is the interior."""
@@ -163,30 +215,37 @@ class NestWriter:
 
     # --- tasks ---
 
-    def _task(self, t: Task) -> None:
+    def _task(self, t: Task, lane: Var | None) -> None:
         values, index = self.values, tuple(self.values.variables)
         open_axes = [size != full for size, full in zip(t.space, self.group.space, strict=True)]
         zipped = zip(index, t.space, open_axes, strict=True)
         condition = values.all_of([InRange(i, const_index(0), extent(size)) for i, size, is_open in zipped if is_open])
         if condition is None:
-            values.scopes[-1].statements.append(self._result(t, index))
+            values.scopes[-1].statements.append(self._result(t, lane, index))
             return
         inner = values.enter(index, open_axes)
-        result = self._result(t, inner)
+        result = self._result(t, lane, inner)
         block = (*values.leave(), result)
         values.scopes[-1].statements.append(If(condition, block))
 
-    def _result(self, t: Task, index: Index) -> Stmt:
+    def _result(self, t: Task, lane: Var | None, index: Index) -> Stmt:
         value = self.values.of(t.value, (*index, *map(const_index, t.pinned)))
         if t.fold is None:
             full = (*index, *map(const_index, t.pinned))
             return self._target(t).store(value, tuple(add(i, extent(s)) for i, s in zip(full, t.starts, strict=True)))
-        if t in self.accumulators:
-            acc = self.accumulators[t]
+        acc = self.accumulators.get((t, lane)) or self.accumulators.get((t, None))
+        if acc is not None:
             return Assign(acc, Apply(t.fold.fn, (acc, value), reassoc=t.fold.fn is ADD and t.node.dtype.is_float))
         at = self._result_index(t, tuple(index[k] for k in t.kept))
         target = self._target(t)
         return target.store(Apply(t.fold.fn, (target.load(at), value)), at)
+
+
+def _is_dear(s: Stmt) -> bool:
+    """Whether a statement calls a function of the C library."""
+    if not isinstance(s, Let) or not isinstance(s.value, Apply):
+        return False
+    return any(spelling.startswith("libm") for _, spelling in s.value.fn.llvm)
 
 
 def _start(t: Task) -> Const:

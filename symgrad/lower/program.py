@@ -34,6 +34,7 @@ from symgrad.lower.bands import BLOCK, Band, banded
 from symgrad.lower.expand import expand
 from symgrad.lower.memory import Lifetime, plan
 from symgrad.lower.nests import NestWriter, loop_over
+from symgrad.lower.pack import pack
 from symgrad.lower.schedule import Schedule, Task, nest_operand, nest_operands, reads, schedule
 from symgrad.lower.shapes import memory_of, root, small_tail
 from symgrad.lower.values import Memory
@@ -118,7 +119,7 @@ def distinct_results(graph: Graph) -> Graph:
 
 def lower(graph: Graph, name: str) -> Program:
     """The Program of ``graph``, whose buffers are its params, then its results."""
-    graph = distinct_results(expand(graph))
+    graph = distinct_results(pack(expand(graph)))
     groups = schedule(graph)
     low = Lowering(graph, groups, banded(groups, graph.results))
     for k, p in enumerate(graph.params):

@@ -15,7 +15,8 @@ from symgrad.ir.graph import Graph
 from symgrad.ir.node import CONSTANT, Node
 from symgrad.ir.op import Fold, Generate, Leaf, Nest, Scalar, View
 from symgrad.ir.types import Dim, Shape, Size
-from symgrad.lower.shapes import SHORT, few, loops, memory_of, root, small_tail, swapped_source, written_out
+from symgrad.lower.pack import is_packed
+from symgrad.lower.shapes import loops, memory_of, repeats, root, small_tail, swapped_source, widens, written_out
 from symgrad.ops.pointwise import MAXIMUM, MINIMUM
 
 DEAR = 18  # from this cost on a value is stored rather than computed twice: one elementary function
@@ -152,15 +153,18 @@ def _stored(graph: Graph, nodes: list[Node]) -> set[Node]:
     cost, stage = _costs(nodes), _stages(nodes)
     places: dict[Node, set[tuple[object, ...]]] = {n: set() for n in nodes}
     far: set[Node] = set()
+    wide: set[Node] = set()
     for n in reversed(nodes):
-        if n not in stored and _worth_storing(n, places[n], n in far, cost[n]):
+        if n not in stored and _worth_storing(n, places[n], n in far, n in wide, cost[n]):
             stored.add(root(n))
         here = {(_space(n), stage[n] - _waits(n), None)} if n in stored else places[n]
         for a in n.args:
             moved = n.op.name in ("slice", "place", "concatenate", "gather")
             places[a].update((s, t, n.serial if moved else v) for s, t, v in here)
-            if _repeats(n) and a is n.args[0]:
-                far.add(a)
+        if repeats(n):
+            far.add(n.args[0])
+        if widens(n):
+            wide.add(n.args[0])
     return stored
 
 
@@ -185,28 +189,16 @@ def _exact(n: Node) -> bool:
     return memory_of(n) or not n.dtype.is_float
 
 
-def _repeats(n: Node) -> bool:
-    """Whether a view reads the same element again and again from an outer loop, or in an unforeseeable order."""
-    if n.op.name == "gather":
-        return True
-    if n.op.name == "reshape":
-        return False
-    if n.op.name != "broadcast":
-        return False
-    axes = n.attr("axes")
-    return any(k not in axes and not few([n.shape[k]], SHORT) for k in range(max(axes, default=0)))
-
-
-def _worth_storing(n: Node, places: set[tuple[object, ...]], far: bool, cost: int) -> bool:
+def _worth_storing(n: Node, places: set[tuple[object, ...]], far: bool, wide: bool, cost: int) -> bool:
     if memory_of(root(n)) or isinstance(n.op.lower, Leaf | Generate):
         return False
     if n.op.name == "concatenate":
         return True
     if n.ndim == 0:
         return len(places) > 1 and cost > 4 * DEAR
-    if far and cost >= MOVED:
+    if is_packed(n) or (far and cost >= MOVED):
         return True
-    return len(places) > 1 and cost >= DEAR
+    return (wide or len(places) > 1) and cost >= DEAR
 
 
 # --- grouping --------------------------------------------------------------------------------------------------------

@@ -59,6 +59,24 @@ def swapped_source(n: Node) -> Node | None:
     return n.args[0] if d >= 2 and perm == (*range(d - 2), d - 1, d - 2) else None
 
 
+def repeats(n: Node) -> bool:
+    """Whether a view reads the same element again and again from an outer loop, or in an unforeseeable order."""
+    if n.op.name == "gather":
+        return True
+    if n.op.name != "broadcast":
+        return False
+    looped = [k for k in n.attr("axes") if k < n.ndim - small_tail(n.shape)]
+    return any(k not in looped and n.shape[k] != 1 for k in range(max(looped, default=0)))
+
+
+def widens(n: Node) -> bool:
+    """Whether a view repeats each element along inner loops."""
+    if n.op.name != "broadcast" or not n.args[0].ndim:
+        return False
+    looped = n.ndim - small_tail(n.shape)
+    return max(n.attr("axes")) < looped - 1 and any(s != 1 for s in n.shape[max(n.attr("axes")) + 1 : looped])
+
+
 def axis_below(n: Node, position: int, axis: int) -> int | None:
     """The axis of an argument that is read at the very index of ``axis`` of ``n``; None when there is none."""
     match n.op.name:

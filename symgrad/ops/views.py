@@ -85,6 +85,9 @@ def reshape_groups(old: Shape, new: Shape) -> list[tuple[list[int], list[int]]]:
         if j < len(new) and new[j] == 1:
             j += 1
             continue
+        if i == len(old) or j == len(new):  # only of arrays without elements, or whose equality is assumed
+            groups.append((list(range(i, len(old))), list(range(j, len(new)))))
+            break
         a, b = [i], [j]
         i, j = i + 1, j + 1
         while product(old[k] for k in a) != product(new[k] for k in b):

@@ -17,8 +17,8 @@ from symgrad.symbolic.precision import DIGITS, MPMATH, real_number
 from symgrad.symbolic.report import Check
 from symgrad.symbolic.simplify import simplify as shortest
 
-CHECKED = 12  # elements of one gradient
-LENGTH = 4  # of the first free size in a check; the next ones are longer
+CHECKED = 8  # elements of one gradient
+LENGTH = 3  # of the first free size in a check; the next ones are longer
 
 
 def array_parts(graph: Graph, names: Sequence[str], *, simplify: bool) -> tuple[list[tuple[Any, Any]], dict[str, Any]]:
@@ -69,8 +69,8 @@ def check_array_gradient(
 ) -> Check:
     """Every element of a gradient against sympy's derivative of the value written out, for small sizes."""
     lengths = _lengths([value, grad, *itertools.chain(*shapes.values())], shapes)
-    if isinstance(value, sp.MatrixBase | sp.MatrixExpr):
-        value = value.subs(lengths).as_explicit()[0, 0]
+    if isinstance(value, sp.MatrixExpr):
+        value, grad = value.subs(lengths).as_explicit()[0, 0], grad.subs(lengths).as_explicit()
     written, elements = _written(value.xreplace(lengths))
     shape = [int(s.xreplace(lengths)) for s in shapes.get(name, ())]
     places = list(itertools.product(*map(range, shape)))
@@ -97,9 +97,9 @@ def check_array_gradient(
 
 
 def _element(grad: Any, index: Sequence[Any], at: tuple[int, ...], lengths: dict[Any, Any]) -> Any:
-    if isinstance(grad, sp.MatrixBase | sp.MatrixExpr):
+    if isinstance(grad, sp.MatrixBase):
         row, column = (*at, 0, 0)[:2]
-        return grad.subs(lengths).as_explicit()[row, column]
+        return grad[row, column]
     return grad.xreplace(lengths | dict(zip(index, map(sp.Integer, at), strict=bool(index))))
 
 

@@ -101,7 +101,7 @@ AWKWARD: list[Any] = [
     (np.prod, [0.0, 2.0, 3.0], [6.0, 0.0, 0.0]),
     (lambda x: np.nanmean(x), [1.0, np.nan, 3.0], [0.5, 0.0, 0.5]),
     (lambda x: np.sum(x, where=x > 0), [1.0, -2.0], [1.0, 0.0]),
-    (lambda x: np.interp(x, [0.0, 1.0, 3.0], [0.0, 5.0, 7.0]).sum(), [-1.0, 0.0, 1.0, 3.0, 4.0], [0.0, 5.0, 1.0, 1.0, 0.0]),
+    (lambda x: np.interp(x, [0.0, 1.0, 3.0], [0.0, 5.0, 7.0]).sum(), [-1.0, 0.0, 1.0, 3.0, 4.0], [0, 5.0, 1.0, 1.0, 0]),
     (lambda x: np.sinc(x).sum(), [0.0], [0.0]),
     (lambda x: snp.special.logsumexp(x), [-np.inf, -np.inf], [0.0, 0.0]),
     (lambda x: np.sort(x)[0], [2.0, 1.0, 1.0], [0.0, 1.0, 0.0]),

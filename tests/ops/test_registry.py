@@ -28,16 +28,20 @@ from symgrad.autodiff.rules import Linear
 from symgrad.errors import DTypeError, UnsupportedError
 from symgrad.ir.graph import Graph, canonical, evaluate
 from symgrad.ir.node import GET, Node, TupleType, constant, make, param
-from symgrad.ir.op import REGISTRY, Leaf, Op, Sample, register
+from symgrad.ir.op import REGISTRY, Leaf, Op, Region, Sample, Scalar, register
 from symgrad.ir.sizes import Sizes, assuming
 from symgrad.ir.types import DTYPES, DType, TensorType, boolean, dtype_of, f32, f64, i8, size_named
+from symgrad.ops.folds import expand_over
 from symgrad.ops.kinds import pointwise, zeros
 from symgrad.passes.batch import batch
 from symgrad.symbolic.bridge import form
 from symgrad.symbolic.derive import arguments, derivative
 from symgrad.symbolic.precision import precise_function
 
-OPS = [op for op in REGISTRY.values() if not isinstance(op.lower, Leaf)]
+SIN, SUM = REGISTRY["sin"], REGISTRY["sum"]
+OPS = [
+    op for op in REGISTRY.values() if not isinstance(op.lower, Leaf | Region)
+]  # graphs inside have tests of their own
 FLOATS = (f64, f32)
 SIZES = ("shape", "sizes", "size")  # attributes that hold sizes
 STEP = 2e-3
@@ -146,7 +150,10 @@ def jacobian(op: Op, case: Case) -> list[list[Any]]:
 
             columns[k].append(differences(moved))
     return [
-        [np.stack([c[r] for c in column], -1).reshape(y.shape + a.shape) for a, column in zip(case.moving, columns, strict=True)]
+        [
+            np.stack([c[r] for c in column], -1).reshape(y.shape + a.shape)
+            for a, column in zip(case.moving, columns, strict=True)
+        ]
         for r, y in enumerate(reference(op, case))
     ]
 
@@ -389,7 +396,10 @@ def elements(op: Op, case: Case) -> Iterator[tuple[tuple[int, ...], list[Any]]]:
 
 
 def symbols_of(case: Case) -> list[Any]:
-    return [sp.Symbol(f"p{k}") if a.dtype == bool else x for k, (a, x) in enumerate(zip(case.args, arguments(len(case.args)), strict=True))]
+    return [
+        sp.Symbol(f"p{k}") if a.dtype == bool else x
+        for k, (a, x) in enumerate(zip(case.args, arguments(len(case.args)), strict=True))
+    ]
 
 
 @pytest.mark.parametrize("op", SYMBOLIC, ids=lambda op: op.name)
@@ -455,7 +465,9 @@ def check_batch(op: Op, case: Case, axes: dict[int, int]) -> None:
     arrays = (*batches.values(), *(a for k, a in enumerate(case.args) if k not in axes))
     got = evaluate(Graph(params, tuple(n for n, _ in found)), *arrays)
     loop = [
-        reference(op, replace(case, args=tuple(stacked(case, k)[i] if k in axes else a for k, a in enumerate(case.args))))
+        reference(
+            op, replace(case, args=tuple(stacked(case, k)[i] if k in axes else a for k, a in enumerate(case.args)))
+        )
         for i in range(BATCH)
     ]
     for r, (value, (_, axis)) in enumerate(zip(got, found, strict=True)):
@@ -480,94 +492,109 @@ def masked_cases(op: Op) -> list[tuple[Case, list[Any]]]:
     return [(c, jacobian(op, c)[0]) for c in found]
 
 
-def cotangents_under(mask: Any, u: Any) -> Linear:
-    return Linear(constant(np.where(mask, u, 0.0)), constant(mask))
+def mask_or_all(draw: np.random.Generator, shape: tuple[int, ...], whole: bool) -> Any:
+    return (draw.random(shape) < 0.5) | whole
+
+
+def linear(value: Any, mask: Any) -> Linear:
+    """What contributes under ``mask``; without a mask where all does."""
+    return Linear(constant(np.where(mask, value, 0.0)), None if mask.all() else constant(mask))
 
 
 @over_bad
 @over_masked
-def test_what_is_masked_out_contributes_zero_in_reverse(op, bad):
-    """Arguments that reach masked results only are bad and come out of a function with a bad derivative."""
-    for case, rows in masked_cases(op):
-        (u,) = directions(op, case).u
-        mask = np.random.default_rng(2).random(u.shape) < 0.5
-        reached = [np.any(j[mask] != 0, axis=0) if op.structural else mask for j in rows]
-        spoiled = case.at([np.where(r, a, bad) for r, a in zip(reached, case.moving, strict=True)])
-        good, got = (reverse_under(op, c, cotangents_under(mask, u)) for c in (case, spoiled))
-        for r, a, b in zip(reached, got, good, strict=True):
-            assert np.all(a[~r] == 0), case
-            close(a[r], b[r], case, 1e-14)
+def test_what_does_not_reach_a_result_contributes_zero_in_reverse(op, bad):
+    """Arguments that reach masked results only, or none, are bad and come out of a function with a bad derivative."""
+    for (case, rows), whole in itertools.product(masked_cases(op), (False, True)):
+        check_reverse_mask(op, case, rows, bad, whole)
+
+
+def check_reverse_mask(op: Op, case: Case, rows: list[Any], bad: float, whole: bool) -> None:
+    (u,) = directions(op, case).u
+    mask = mask_or_all(np.random.default_rng(2), u.shape, whole)
+    reached = [np.any(j[mask] != 0, axis=0) if op.structural else mask for j in rows]
+    spoiled = case.at([np.where(r, a, bad) for r, a in zip(reached, case.moving, strict=True)])
+    good, got = (reverse_under(op, c, linear(u, mask)) for c in (case, spoiled))
+    for r, a, b in zip(reached, got, good, strict=True):
+        assert np.all(a[~r] == 0), case
+        close(a[r], b[r], case, 1e-14)
 
 
 @over_bad
 @over_masked
-def test_what_is_masked_out_contributes_zero_in_forward(op, bad):
-    """Arguments without a tangent are bad; results that depend on them alone go into a function with a bad derivative."""
-    for case, rows in masked_cases(op):
-        draw = np.random.default_rng(3)
-        same = draw.random(case.moving[0].shape) < 0.5
-        masks = [draw.random(a.shape) < 0.5 if op.structural else same for a in case.moving]
-        spoiled = case.at([np.where(m, a, bad) for m, a in zip(masks, case.moving, strict=True)])
-        good, got = (forward_under(op, c, masks) for c in (case, spoiled))
-        if op.structural:
-            touched, hurt = (sum(np.any(j[..., m != flip] != 0, axis=-1) for j, m in zip(rows, masks, strict=True)) > 0 for flip in (False, True))
-        else:
-            touched, hurt = same, ~same
-        assert np.all(got[~touched] == 0), case
-        close(got[~hurt], good[~hurt], case, 1e-14)
+def test_what_no_tangent_reaches_contributes_zero_in_forward(op, bad):
+    """Arguments without a tangent are bad; what depends on them alone goes into a function with a bad derivative."""
+    for (case, rows), whole in itertools.product(masked_cases(op), (False, True)):
+        check_forward_mask(op, case, rows, bad, whole)
+
+
+def check_forward_mask(op: Op, case: Case, rows: list[Any], bad: float, whole: bool) -> None:
+    draw = np.random.default_rng(3)
+    same = mask_or_all(draw, case.moving[0].shape, whole)
+    masks = [mask_or_all(draw, a.shape, whole) if op.structural else same for a in case.moving]
+    spoiled = case.at([np.where(m, a, bad) for m, a in zip(masks, case.moving, strict=True)])
+    for chosen in {tuple(range(len(masks))), *itertools.combinations(range(len(masks)), 1)}:
+        touched = depends(op, rows, [m & (k in chosen) for k, m in enumerate(masks)])
+        spoilt = depends(op, rows, [~m for m in masks])
+        good, got = (forward_under(op, c, masks, chosen) for c in (case, spoiled))
+        assert np.all(got[~touched] == 0), (case, chosen)
+        close(got[~spoilt], good[~spoilt], (case, chosen), 1e-14)
+
+
+def depends(op: Op, rows: list[Any], masks: list[Any]) -> Any:
+    """Which results depend on the arguments in ``masks``."""
+    if not op.structural:
+        return functools.reduce(np.logical_or, masks)
+    return functools.reduce(np.logical_or, (np.any(j[..., m] != 0, axis=-1) for j, m in zip(rows, masks, strict=True)))
 
 
 def reverse_under(op: Op, case: Case, ct: Linear) -> list[Any]:
     params = [param(TensorType(dtype_of(a.dtype), a.shape)) for a in case.args]
     inside = [REGISTRY["sqrt"](p) if op.structural and k in case.free else p for k, p in enumerate(params)]
     wrt = [params[k] for k in case.free]
-    return evaluate(Graph(tuple(params), tuple(filled(pull([make(op, *inside, **case.attrs)], [ct], wrt), wrt))), *case.args)
+    return evaluate(
+        Graph(tuple(params), tuple(filled(pull([make(op, *inside, **case.attrs)], [ct], wrt), wrt))), *case.args
+    )
 
 
-def forward_under(op: Op, case: Case, masks: list[Any]) -> Any:
+def forward_under(op: Op, case: Case, masks: list[Any], chosen: tuple[int, ...]) -> Any:
     params = [param(TensorType(dtype_of(a.dtype), a.shape)) for a in case.args]
     y = make(op, *params, **case.attrs)
     y = REGISTRY["sqrt"](y) if op.structural else y
-    tangents = [Linear(constant(np.where(m, 1.0, 0.0)), constant(m)) for m in masks]
-    return evaluate(Graph(tuple(params), tuple(filled(push([y], [params[k] for k in case.free], tangents), [y]))), *case.args)[0]
+    wrt = [params[case.free[k]] for k in chosen]
+    tangents = [linear(1.0, masks[k]) for k in chosen]
+    return evaluate(Graph(tuple(params), tuple(filled(push([y], wrt, tangents), [y]))), *case.args)[0]
 
 
 # --- declarations, and the teeth of the checks -----------------------------------------------------------------------
 
 
 def test_a_primitive_without_derivative_must_say_so():
+    assert isinstance(SIN.lower, Scalar) and SIN.lower.fn is not None
     with pytest.raises(ValueError, match="says_nothing has no derivative"):
-        pointwise("says_nothing", doc="", numpy=np.sin, lower=REGISTRY["sin"].lower.fn)
+        pointwise("says_nothing", doc="", numpy=np.sin, lower=SIN.lower.fn)
     assert "says_nothing" not in REGISTRY
 
 
 def test_a_primitive_is_declared_once():
     with pytest.raises(ValueError, match="sin is declared twice"):
-        register(REGISTRY["sin"])
+        register(SIN)
 
 
 def test_a_derivative_that_is_not_there_raises():
-    bare = Op(name="bare", doc="", infer=lambda x: x, numpy=np.sin, lower=REGISTRY["sin"].lower, prepare=lambda x: (x,))
+    bare = Op(name="bare", doc="", infer=lambda x: x, numpy=np.sin, lower=SIN.lower, prepare=lambda x: (x,))
     x = param(TensorType(f64, (3,)))
     y = make(bare, x)
     with pytest.raises(UnsupportedError, match="bare has no derivative"):
         pull([y], [Linear(y)], [x])
 
 
-SIN = REGISTRY["sin"]
-SUM = REGISTRY["sum"]
 WRONG: dict[str, tuple[Op, Callable[[Bench, float], None]]] = {
     "value": (replace(SIN, numpy=lambda x: np.sin(x) * (1 + 1e-6)), check_values),
     "partial": (replace(SIN, partials=lambda y, x: (REGISTRY["cos"](x) * (1 + 1e-6),)), check_first_order),
     "constant": (replace(SIN, partials=None, constant=True), check_first_order),
-    "vjp": (
-        replace(SUM, vjp=lambda ct, y, x, *, axes: (SUM.vjp(ct * 2.0, y, x, axes=axes)[0],)),
-        check_first_order,
-    ),
-    "jvp": (
-        replace(SUM, jvp=lambda ts, y, x, *, axes: SUM(ts[0], axes=axes) * 1.001),
-        check_first_order,
-    ),
+    "vjp": (replace(SUM, vjp=lambda ct, y, x, *, axes: (expand_over(ct * 2.0, x, axes),)), check_first_order),
+    "jvp": (replace(SUM, jvp=lambda ts, y, x, *, axes: SUM(ts[0], axes=axes) * 1.001), check_first_order),
     "second order": (
         # right to first order, but the cosine hides from the second
         replace(SIN, partials=lambda y, x: (REGISTRY["stop_gradient"](REGISTRY["cos"](x)),)),
@@ -581,6 +608,28 @@ def test_a_wrong_rule_is_caught(what, compiled):
     op, check = WRONG[what]
     with pytest.raises(AssertionError):
         check(Bench(op, cases(op, f64), compiled), 1e-9)
+
+
+WRONG_MASKS: dict[str, tuple[Op, Callable[..., None]]] = {
+    "covers": (replace(REGISTRY["slice"], covers=True), check_reverse_mask),
+    "fills": (replace(REGISTRY["place"], fills=False), check_forward_mask),
+    "jvp": (replace(REGISTRY["scatter_set"], jvp=lambda ts, *rest, axes: ts[0]), check_forward_mask),
+}
+
+
+@pytest.mark.parametrize("what", WRONG_MASKS)
+def test_a_wrong_mask_is_caught(what):
+    op, check = WRONG_MASKS[what]
+    with pytest.raises(AssertionError):
+        for (case, rows), whole in itertools.product(masked_cases(op), (False, True)):
+            check(op, case, rows, np.nan, whole)
+
+
+def test_a_wrong_batch_rule_is_caught():
+    op = replace(SUM, batch=lambda size, args, dims, *, axes: (SUM(args[0], axes=axes), 0))
+    with pytest.raises(AssertionError):
+        for case in cases(op, f64):
+            check_batch(op, case, {0: 0})
 
 
 def test_the_rules_that_were_bent_are_right(compiled):

@@ -30,7 +30,7 @@ from symgrad.frontend.functions import (  # noqa: F401  # they register what the
     shapes,
     statistics,
 )  # fmt: skip
-from symgrad.frontend.functions.scipy_functions import register_special, special_function, special_name
+from symgrad.frontend.functions.scipy_functions import lazy_function, register_loaded, scipy_name
 from symgrad.frontend.tracer import FUNCTIONS, contains_traced, implements, spelled
 
 REPLACEMENTS: dict[Any, Callable[..., Any]] = {**creation.CREATORS, **python_functions.PYTHON}
@@ -65,12 +65,12 @@ def is_random(callee: Any) -> bool:
 def foreign(callee: Any) -> Callable[..., Any] | None:
     """Functions of scipy, and those of NumPy that have no meaning here, by identity."""
     known = FUNCTIONS.get(callee)
-    known = known if known is not None else special_function(callee)
+    known = known if known is not None else lazy_function(callee)
     module = getattr(callee, "__module__", None)
     if known is not None:
         by_protocol = isinstance(callee, np.ufunc) or (module or "").startswith("numpy")
         return seeing_lists(callee, known) if by_protocol else choosing(callee, known)
-    unknown = special_name(callee) is not None
+    unknown = scipy_name(callee) is not None
     if isinstance(module, str) and not isinstance(callee, type):
         unknown = unknown or module.startswith(("scipy.", "numpy.linalg", "numpy.fft"))
     return refusing(callee, "is not supported on traced values") if unknown else None
@@ -118,8 +118,9 @@ def _traced(args: tuple[Any, ...], keywords: dict[str, Any]) -> bool:
 
 def public_name(callee: Any) -> str:
     """A function as users write it, also methods of NumPy's hidden generator."""
-    if special_name(callee) is not None:
-        return f"scipy.special.{callee.__name__}"
+    name = scipy_name(callee)
+    if name is not None:
+        return name
     owner = getattr(callee, "__self__", None)
     if isinstance(owner, random.Random):
         return f"random.{callee.__name__}"
@@ -130,8 +131,8 @@ def public_name(callee: Any) -> str:
 
 @implements("resolve")
 def resolve(callee: Any) -> Callable[..., Any] | None:
-    """The version of a function that the table lacks: those of scipy, once it is loaded."""
-    found = special_function(callee)
+    """The version of a function that the table lacks: those of scipy, once they are loaded."""
+    found = lazy_function(callee)
     if found is not None:
-        register_special(FUNCTIONS)
+        register_loaded(FUNCTIONS)
     return found

@@ -17,6 +17,7 @@ from symgrad.frontend.functions.support import (
     given,
     implements_numpy,
     node_of,
+    present,
     reshaped,
     shape_of,
     static,
@@ -95,14 +96,9 @@ def copy(a: Value, order: Any = "K", subok: bool = False) -> Tracer:
     return owned(node_of(a))
 
 
-def _astype(function: Any) -> None:
-    @implements_numpy(function)
-    def astype(x: Value, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tracer:
-        return wrap(node_of(x, dtype_of(dtype)))
-
-
-if hasattr(np, "astype"):  # since NumPy 2.1
-    _astype(np.astype)
+@implements_numpy(*present("astype"), what="np.astype")
+def astype(x: Value, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Tracer:
+    return wrap(node_of(x, dtype_of(dtype)))
 
 
 # --- filled ----------------------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ from symgrad.frontend.functions.support import (
     known_array,
     node_of,
     part,
+    present,
     reshaped,
     rows_of,
     same_dtype,
@@ -186,7 +187,7 @@ _directed(np.hsplit, lambda ndim: min(ndim - 1, 1))
 _directed(np.dsplit, lambda ndim: 2)
 
 
-@implements_numpy(np.unstack)
+@implements_numpy(*present("unstack"), what="np.unstack")
 def unstack(x: Value, /, *, axis: Any = 0) -> tuple[Any, ...]:
     a = as_tracer(x)
     k = axis_of(axis, a.node.ndim, "np.unstack")

@@ -23,6 +23,7 @@ from symgrad.frontend.functions.support import (
     node_of,
     part,
     permuted,
+    present,
     reshaped,
     rows_of,
     static_int,
@@ -144,14 +145,14 @@ def vecdot(x1: Value, x2: Value, /, *, axis: Any = -1) -> Tracer:
     return wrap(multiplied_sum(a, b))
 
 
-@implements_numpy(*(f for f in (getattr(np, "matvec", None),) if f is not None), what="np.matvec")
+@implements_numpy(*present("matvec"), what="np.matvec")
 def matvec(x1: Value, x2: Value, /) -> Tracer:
     a, b = pair(x1, x2)
     out = matmul_nodes(a, insert_axis(b, b.ndim), "matvec")
     return wrap(element(out, out.ndim - 1, 0))
 
 
-@implements_numpy(*(f for f in (getattr(np, "vecmat", None),) if f is not None), what="np.vecmat")
+@implements_numpy(*present("vecmat"), what="np.vecmat")
 def vecmat(x1: Value, x2: Value, /) -> Tracer:
     a, b = pair(x1, x2)
     out = matmul_nodes(insert_axis(a, a.ndim - 1), b, "vecmat")

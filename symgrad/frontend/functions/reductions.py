@@ -26,6 +26,7 @@ from symgrad.frontend.functions.support import (
     over,
     part,
     positive,
+    present,
     static_int,
     wide,
 )  # fmt: skip
@@ -318,11 +319,7 @@ cumsum, cumprod = _running("cumsum", folds.cumsum), _running("cumprod", folds.cu
 
 
 def _cumulative(name: str, run: Function, first: int) -> None:
-    original = getattr(np, name, None)  # since NumPy 2.1
-    if original is None:
-        return
-
-    @implements_numpy(original)
+    @implements_numpy(*present(name), what=f"np.{name}")
     def cumulative(
         x: Value, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False
     ) -> Any:

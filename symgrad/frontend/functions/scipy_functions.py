@@ -1,4 +1,4 @@
-"""scipy.special on traced values, found by name so that scipy is never imported for it."""
+"""scipy's functions on traced values, found by name so that scipy is never imported for them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from symgrad.frontend.functions.support import (
     Function,
     Value,
     axes_of,
-    given,
     listed,
     over,
     static,
@@ -25,12 +24,19 @@ from symgrad.ops import folds, special
 from symgrad.ops import pointwise as p
 from symgrad.ops.kinds import spread
 
-SPECIAL: dict[str, Function] = {}
+LAZY: dict[str, dict[str, Function]] = {"scipy.special": {}}  # module -> name -> what it means on traced values
+SPECIAL = LAZY["scipy.special"]
 
 
-def _enter(name: str, function: Function) -> Function:
-    SPECIAL[name] = with_known_keywords(function, f"scipy.special.{name}")
-    return function
+def implements_scipy(module: str, *names: str) -> Callable[[Function], Function]:
+    """Register a function as the meaning of functions of a scipy module, which is not imported for it."""
+
+    def decorate(function: Function) -> Function:
+        for name in names:
+            LAZY.setdefault(module, {})[name] = with_known_keywords(function, f"{module}.{name}")
+        return function
+
+    return decorate
 
 
 def _pointwise(op: Callable[..., Node]) -> Function:
@@ -60,7 +66,7 @@ _POINTWISE: dict[str, Callable[..., Node]] = {
     "pseudo_huber": lambda d, r: d * d * (p.hypot(r / d, 1.0) - 1.0),
 }  # fmt: skip
 for _name, _op in _POINTWISE.items():
-    _enter(_name, _pointwise(_op))
+    implements_scipy("scipy.special", _name)(_pointwise(_op))
 
 
 def polygamma(n: Value, x: Value) -> Any:
@@ -107,26 +113,33 @@ def multigammaln(a: Value, d: int) -> Any:
 
 
 for _function in (polygamma, logsumexp, softmax, log_softmax, multigammaln):
-    _enter(_function.__name__, _function)
+    implements_scipy("scipy.special", _function.__name__)(_function)
 
 
-def special_function(callee: Any) -> Function | None:
-    """Our version of a function of scipy.special; None when it is no such function, or not one that we have."""
-    name = special_name(callee)
-    return SPECIAL.get(name) if name is not None else None
-
-
-def special_name(callee: Any) -> str | None:
-    """The name of a function in scipy.special, if that is loaded."""
-    module = sys.modules.get("scipy.special")
+def lazy_function(callee: Any) -> Function | None:
+    """Our version of a function of scipy; None when it is no such function, or not one that we have."""
     name = getattr(callee, "__name__", None)
-    if module is None or not isinstance(name, str):
+    if not isinstance(name, str):
         return None
-    return name if module.__dict__.get(name) is callee else None
+    for module, table in LAZY.items():
+        if name in table and _there(module, name) is callee:
+            return table[name]
+    return None
 
 
-def register_special(into: dict[Any, Function]) -> None:
-    """Enter all functions of a loaded scipy.special into a table keyed by function."""
-    module = sys.modules.get("scipy.special")
-    if module is not None:
-        into.update((getattr(module, name), f) for name, f in SPECIAL.items() if given(getattr(module, name, None)))
+def _there(module: str, name: str) -> Any:
+    """A function of a module that is loaded already."""
+    loaded = sys.modules.get(module)
+    return None if loaded is None else loaded.__dict__.get(name)
+
+
+def scipy_name(callee: Any) -> str | None:
+    """``scipy.special.erf`` for a function of a loaded module that we know some functions of."""
+    name = getattr(callee, "__name__", None)
+    return next((f"{m}.{name}" for m in LAZY if isinstance(name, str) and _there(m, name) is callee), None)
+
+
+def register_loaded(into: dict[Any, Function]) -> None:
+    """Enter our versions of functions of loaded modules into a table keyed by function."""
+    for module, table in LAZY.items():
+        into.update((found, f) for name, f in table.items() if (found := _there(module, name)) is not None)

@@ -32,7 +32,7 @@ from symgrad.ops import folds, views
 from symgrad.ops import pointwise as p
 
 Value = Any  # a tracer, a plain array or number, or nested lists of them
-Function = Callable[..., Any]
+Function = Callable[..., Any]  # a plain Python function
 _HARMLESS = {
     "order": ("K", "C", "A", None),
     "casting": ("same_kind", "safe", "unsafe"),
@@ -50,10 +50,16 @@ def implements_numpy(*callables: Any, what: str | None = None) -> Callable[[Func
     return decorate
 
 
+def present(*names: str) -> tuple[Any, ...]:
+    """Those of NumPy's functions that this version of NumPy has."""
+    return tuple(getattr(np, name) for name in names if hasattr(np, name))
+
+
 def with_known_keywords(function: Function, what: str) -> Function:
     """``function`` that drops keywords which ask for nothing and refuses others that it does not know."""
-    known = inspect.signature(function).parameters
-    takes_all = any(k.kind is k.VAR_KEYWORD for k in known.values())
+    code = function.__code__
+    known = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    takes_all = code.co_flags & inspect.CO_VARKEYWORDS
 
     @functools.wraps(function)
     def call(*args: Any, **keywords: Any) -> Any:

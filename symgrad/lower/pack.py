@@ -1,0 +1,29 @@
+"""Graph -> Graph where short rows that an outer loop reads again and again are copied first.
+
+The copy is a temporary, whose rows lie element by element apart (``Memory.tail``), so that inner loops run along memory.
+"""
+
+from __future__ import annotations
+
+from symgrad.ir.graph import Graph, rewrite
+from symgrad.ir.node import Node
+from symgrad.lower.shapes import memory_of, repeats, small_tail
+from symgrad.ops.kinds import remake
+from symgrad.ops.pointwise import copy
+
+PACKED = "packed"
+
+
+def pack(graph: Graph) -> Graph:
+    """Copy arguments and literals that are broadcast along an outer axis and have short rows."""
+
+    def emit(n: Node) -> Node:
+        if not repeats(n) or not memory_of(n.args[0]) or not 0 < small_tail(n.args[0].shape) < n.args[0].ndim:
+            return n
+        return remake(n, copy(n.args[0], tag=PACKED))
+
+    return rewrite(graph, emit)
+
+
+def is_packed(n: Node) -> bool:
+    return n.op is copy and bool(n.attr("tag") == PACKED)
