@@ -61,7 +61,7 @@ class Guard:
     def holds(self) -> bool:
         try:
             return self.check(self.reach.read())
-        except (AttributeError, KeyError, IndexError, ValueError, NameError):
+        except (AttributeError, LookupError, ValueError, NameError):
             return False
 
 
@@ -102,7 +102,7 @@ class Recorder:
             return self._input(reach, value)
         if kind in (list, tuple, dict) or (issubclass(kind, tuple) and hasattr(kind, "_make")):
             return self._container(reach, value)
-        if isinstance(value, types.MethodType):
+        if hasattr(value, "__self__") and hasattr(value, "__func__"):  # a new object each time it is read
             function = value.__func__
             self._guard(reach, lambda now: getattr(now, "__func__", None) is function)
         elif isinstance(value, EQUAL) or value is None:
@@ -110,8 +110,9 @@ class Recorder:
         elif isinstance(value, set | frozenset):
             members = frozenset(value)
             self._guard(reach, lambda now: type(now) is kind and now == members)
-        elif not isinstance(value, Tracer):
-            self._guard(reach, lambda now: now is value)
+        elif type(value) is not Tracer:
+            again = kind is type or _is_same_again(reach, value)
+            self._guard(reach, lambda now: now is value if again else type(now) is kind)
         self.know(value, reach)
         return value
 
@@ -155,7 +156,7 @@ class Recorder:
     def know_same(self, owner: Any, reach: Reach) -> None:
         """Make an object a root for which any object of its type may stand."""
         kind = type(owner)
-        self._guard(reach, lambda now: type(now) is kind)
+        self._guard(reach, lambda now: now is owner if kind is type else type(now) is kind)
         self.know(owner, reach)
 
     def settle(self) -> str | None:
@@ -219,6 +220,14 @@ def _like(container: Any) -> Callable[[Any], bool]:
 
 
 EQUAL = (bool, str, bytes, complex, np.dtype, np.generic, range, slice)
+
+
+def _is_same_again(reach: Reach, value: Any) -> bool:
+    """Whether reading gives the same object, and not a new one as some properties do."""
+    try:
+        return reach.read() is value
+    except (AttributeError, LookupError, ValueError):
+        return False
 
 
 def is_numeric(value: Any) -> bool:

@@ -17,7 +17,7 @@ from symgrad.errors import SymgradError, TraceError
 from symgrad.frontend import transforms
 from symgrad.frontend.hooks import prepared
 from symgrad.frontend.leaves import Static, is_static, shapeless, token
-from symgrad.frontend.methods import Bound, Method, roots
+from symgrad.frontend.methods import Bound, Method, owner_name, roots
 from symgrad.frontend.lowered import Lowered, lower_call
 from symgrad.frontend.trace import Traced, trace_call
 from symgrad.frontend.tracing import tracing
@@ -118,6 +118,7 @@ class Compiled:
         self._signature = _signature(fun)
         self._variants: dict[Any, tuple[Variant, ...]] = {}
         self._shortcuts: dict[Any, Shortcut] = {}
+        self._owner = owner_name(fun)
         self._method: Compiled | None = None
         self._lock = threading.RLock()
         self._hits = 0
@@ -137,6 +138,8 @@ class Compiled:
         return self._call(args, kwargs, short)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], short: Any) -> Any:
+        if args and self._owner is not None and any(c.__qualname__ == self._owner for c in type(args[0]).__mro__):
+            return self.__get__(args[0])(*args[1:], **kwargs)
         leaves, tree = self.leaves(args, kwargs)
         key, shapes = self._key(leaves, tree)
         for variant in self._variants.get(key, ()):
@@ -248,7 +251,8 @@ class Compiled:
     def cache_info(self) -> CacheInfo:
         """Calls answered by a program that was there, programs made, programs kept, programs compiled."""
         kept = sum(map(len, self._variants.values()))
-        return CacheInfo(self._hits, self._misses, kept, self._compiled)
+        own = CacheInfo(self._hits, self._misses, kept, self._compiled)
+        return own if self._method is None else CacheInfo(*map(sum, zip(own, self._method.cache_info(), strict=True)))
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The program for argument types: specs such as ``"f64[n,3]"``, or arrays and numbers."""

@@ -145,7 +145,9 @@ def _defaults(fun: types.FunctionType) -> tuple[Any, ...]:
 def _from_outside(owner: Any, name: str) -> Any:
     r = recorder()
     found = getattr(owner, name)
-    return found if r is None or found is None else r.value(constant_reach(owner).attribute(name), found)
+    if r is None or found is None:
+        return found
+    return r.value((r.reach_of(owner) or constant_reach(owner)).attribute(name), found)
 
 
 def _with(fun: Callable[..., Any], leading: tuple[Any, ...]) -> Callable[..., Any]:

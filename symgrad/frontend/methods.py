@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 from symgrad.frontend.capture import Reach, recorder
 from symgrad.frontend.hooks import prepared
+from symgrad.frontend.tracing import tracing
 
 Function = Callable[..., Any]
 
@@ -44,17 +45,16 @@ class Method:
     @contextmanager
     def of(self, instance: Any) -> Iterator[None]:
         """Make ``instance`` the object of the calls inside."""
-        before = getattr(self._local, "instance", None)
-        self._local.instance = instance
+        before = getattr(self._local, "instance", None), getattr(self._local, "nested", False)
+        self._local.instance, self._local.nested = instance, tracing()
         try:
             yield
         finally:
-            self._local.instance = before
+            self._local.instance, self._local.nested = before
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        instance = self._local.instance
-        r = recorder()
-        if r is not None and r.reach_of(instance) is None:
+        instance, r = self._local.instance, recorder()
+        if r is not None and not self._local.nested:  # in another trace, that one knows where the object is from
             r.know_same(instance, self._reach)
         return prepared(self.__wrapped__.__get__(instance, type(instance)))(*args, **kwargs)
 
@@ -94,6 +94,12 @@ class Bound:
         return f"<bound {self.__func__!r} of {self.__self__!r}>"
 
 
+def owner_name(fun: Any) -> str | None:
+    """The qualified name of the class that a function was defined in."""
+    owner = str(getattr(fun, "__qualname__", "")).rpartition(".")[0]
+    return None if not owner or owner.endswith("<locals>") or isinstance(fun, Method) else owner
+
+
 def roots(fun: Any) -> list[Any]:
     """The objects that a function is called on or is itself: their attributes are read from outside."""
     match fun:
@@ -109,4 +115,4 @@ def roots(fun: Any) -> list[Any]:
     return [fun] if callable(fun) else []
 
 
-__all__ = ["Bound", "Method", "roots"]
+__all__ = ["Bound", "Method", "owner_name", "roots"]

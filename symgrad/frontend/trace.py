@@ -78,7 +78,7 @@ class Traced:
         for reach, entered in self.captures:
             try:
                 now = reach.read()
-            except (AttributeError, KeyError, IndexError, ValueError, NameError):
+            except (AttributeError, LookupError, ValueError, NameError):
                 return None
             if not fits(now, entered):
                 return None

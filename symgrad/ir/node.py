@@ -128,13 +128,12 @@ def _found_in(scopes: list[dict[tuple[Any, ...], Node]], key: tuple[Any, ...]) -
 
 
 @contextmanager
-def region_scope() -> Iterator[dict[tuple[Any, ...], Node]]:
-    """Nodes made inside belong to a region: they are not found again outside it. Gives the table of these nodes."""
+def region_scope(table: dict[tuple[Any, ...], Node]) -> Iterator[None]:
+    """Nodes made inside belong to a region: they are kept in its ``table`` and not found again outside it."""
     scopes = _local.__dict__.setdefault("scopes", [])
-    scope: dict[tuple[Any, ...], Node] = {}
-    scopes.append(scope)
+    scopes.append(table)
     try:
-        yield scope
+        yield
     finally:
         scopes.pop()
 

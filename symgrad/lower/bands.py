@@ -104,10 +104,7 @@ def rows_read(task: Task, stored: frozenset[Node], through_reshape: bool = True)
     out: dict[Node, bool] = {}
     seen: set[tuple[Node, int | None]] = set()
     start = 0 if task.space else None
-    if task.value is task.node:
-        todo = _below(task.node, start)
-    else:
-        todo = [(task.value, start)]
+    todo = _below(task.node, start) if task.value is task.node else [(task.value, start)]
     while todo:
         n, axis = todo.pop()
         if (n, axis) in seen or memory_of(n):

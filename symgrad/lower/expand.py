@@ -6,8 +6,6 @@ of matrices that are small and static, or that have nothing to sum over. All oth
 
 from __future__ import annotations
 
-from math import prod
-
 from symgrad.ir.graph import Graph
 from symgrad.ir.node import GET, PARAM, Node, TupleType, make
 from symgrad.ir.op import Expand, Fold
@@ -80,12 +78,11 @@ def _product_as_sum(n: Node) -> Node | None:
         left = broadcast(reshape(a, shape=a.shape[:-1]), shape=n.shape, axes=tuple(range(d + 1)))
         right = broadcast(reshape(b, shape=(*batch, columns)), shape=n.shape, axes=(*range(d), d + 1))
         return mul(left, right)
-    if isinstance(rows, int) and isinstance(inner, int) and isinstance(columns, int):
-        if prod((rows, inner, columns)) <= SMALL_PRODUCT and few((inner,)):
-            full = (*batch, rows, columns, inner)
-            left = broadcast(a, shape=full, axes=(*range(d), d, d + 2))
-            right = broadcast(_swapped(b), shape=full, axes=(*range(d), d + 1, d + 2))
-            return sum_(mul(left, right), axes=(d + 2,))
+    if few((rows, inner, columns), SMALL_PRODUCT) and few((inner,)):
+        full = (*batch, rows, columns, inner)
+        left = broadcast(a, shape=full, axes=(*range(d), d, d + 2))
+        right = broadcast(_swapped(b), shape=full, axes=(*range(d), d + 1, d + 2))
+        return sum_(mul(left, right), axes=(d + 2,))
     if rows == 1 and columns == 1:
         flat = (*batch, inner)
         return reshape(sum_(mul(reshape(a, shape=flat), reshape(b, shape=flat)), axes=(d,)), shape=n.shape)

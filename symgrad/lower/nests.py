@@ -84,9 +84,9 @@ class NestWriter:
     def _gains_from_lanes(self, body: Block) -> bool:
         """Whether the innermost loop should take several rows: for sums over rows or along them that are cheap."""
         row = len(self.group.space) - 2
-        if row < 0 or few(self.group.space[row : row + 1]) or row in self.values.bounds or row + 1 in self.values.bounds:
+        if row < 0 or few(self.group.space[row : row + 1]) or self.values.bounds.keys() & {row, row + 1}:
             return False
-        if not any(t.fold is not None and row + 1 not in t.kept or row not in t.kept for t in self.group.tasks):
+        if all({row, row + 1} <= set(t.kept) for t in self.group.tasks):
             return False
         inner = [s for s in statements(body) if isinstance(s, For) and not any(isinstance(b, For) for b in s.body)]
         return all(len(s.body) <= CHEAP and not any(map(_is_dear, s.body)) for s in inner)

@@ -1,6 +1,6 @@
 """Graph -> Graph where short rows that an outer loop reads again and again are copied first.
 
-The copy is a temporary, whose rows lie element by element apart (``Memory.tail``), so that inner loops run along memory.
+The copy is a temporary; there each column lies in one piece (``Memory.tail``), so that inner loops run along memory.
 """
 
 from __future__ import annotations

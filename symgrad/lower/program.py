@@ -128,8 +128,8 @@ def lower(graph: Graph, name: str) -> Program:
         low.buffers[root(r)] = Buffer(f"r{k}", r.dtype, product(r.shape), "output")
     _name_the_rest(low)
     body: list[Stmt] = []
-    for low.step, band in enumerate(low.bands):
-        first = band.tasks[0]
+    for step, band in enumerate(low.bands):
+        low.step, first = step, band.tasks[0]
         body.extend(_nest(low, first) if first.alone else _band(low, band))
     return _assemble(low, name, tuple(body))
 

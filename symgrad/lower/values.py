@@ -285,8 +285,8 @@ class Values:
         if low is None or high is None:
             return [Apply(LE, (w.low, w.value)), Apply(LT, (w.value, w.high))]
         if isinstance(base, Const):
-            low_part = [] if _surely_le(low, shift) else [Apply(LE, (w.low, w.value))]
-            return low_part + ([] if _surely_le(shift + 1, high) else [Apply(LT, (w.value, w.high))])
+            out: list[Expr] = [] if _surely_le(low, shift) else [Apply(LE, (w.low, w.value))]
+            return out if _surely_le(shift + 1, high) else [*out, Apply(LT, (w.value, w.high))]
         if not isinstance(base, Var) or base not in self.variables:
             return [Apply(LE, (w.low, w.value)), Apply(LT, (w.value, w.high))]
         k = self.variables.index(base)
@@ -315,7 +315,7 @@ def _safe(i: Expr, condition: Expr) -> Expr:
 
 
 def _as_it_is(i: Expr, size: Size, index: Index, shape: Shape) -> bool:
-    """Whether an index of an argument is one of the index above, along an axis of the same size: then it is in range."""
+    """Whether an index of an argument is in range as one of the index above, along an axis of the same size."""
     return i == const_index(0) or any(i == j and size == s for j, s in zip(index, shape, strict=True))
 
 

@@ -11,30 +11,32 @@ from symgrad.autodiff.reverse import grad, pull, vjp
 from symgrad.autodiff.rules import Linear
 from symgrad.ir.graph import Graph, evaluate
 from symgrad.ir.node import Node, param
-from symgrad.ir.types import TensorType, f32, f64, i64
+from symgrad.ir.types import Size, TensorType, f32, f64, i64, size_named
 from symgrad.ops.folds import sum_
 from symgrad.ops.pointwise import cast, exp, log, lt, select, sin, sqrt, stop
 from symgrad.ops.products import dot
 from symgrad.ops.views import slice_
 
+K = size_named("k")  # texts list nodes by age: those of this size are made here first
 
-def vector(*shape: int) -> Node:
+
+def vector(*shape: Size) -> Node:
     return param(TensorType(f64, shape))
 
 
 def test_the_gradient_shares_values_with_the_function():
-    x = vector(3)
+    x = vector(K)
     assert str(grad(Graph((x,), (sum_(sin(x) * x, axes=(0,)),)))) == dedent("""\
-        graph(%0: f64[3]) {
-          %1: f64[3] = sin %0
-          %2: f64[3] = mul %1 %0
+        graph(%0: f64[k]) {
+          %1: f64[k] = sin %0
+          %2: f64[k] = mul %1 %0
           %3: f64[] = sum[axes=(0,)] %2
-          %4: f64[3] = broadcast[axes=(), shape=(3,)] 1.0
-          %5: f64[3] = mul %4 %0
-          %6: f64[3] = mul %4 %1
-          %7: f64[3] = cos %0
-          %8: f64[3] = mul %5 %7
-          %9: f64[3] = add %6 %8
+          %4: f64[k] = broadcast[axes=(), shape=(k,)] 1.0
+          %5: f64[k] = mul %4 %0
+          %6: f64[k] = mul %4 %1
+          %7: f64[k] = cos %0
+          %8: f64[k] = mul %5 %7
+          %9: f64[k] = add %6 %8
           return %3 %9
         }""")
 
@@ -59,20 +61,20 @@ def test_the_condition_of_a_select_travels_with_the_adjoint():
 
 
 def test_a_slice_masks_what_it_does_not_read():
-    x = vector(4)
+    x = vector(K)
     y = sum_(slice_(exp(x), starts=(1,), sizes=(2,), steps=(1,)), axes=(0,))
     assert str(grad(Graph((x,), (y,)))) == dedent("""\
-        graph(%0: f64[4]) {
-          %1: f64[4] = exp %0
+        graph(%0: f64[k]) {
+          %1: f64[k] = exp %0
           %2: f64[2] = slice[sizes=(2,), starts=(1,), steps=(1,)] %1
           %3: f64[] = sum[axes=(0,)] %2
           %4: f64[2] = broadcast[axes=(), shape=(2,)] 1.0
           %5: bool[2] = broadcast[axes=(), shape=(2,)] True
-          %6: bool[4] = place[shape=(4,), starts=(1,), steps=(1,)] %5
-          %7: f64[4] = place[shape=(4,), starts=(1,), steps=(1,)] %4
-          %8: f64[4] = mul %7 %1
-          %9: f64[4] = broadcast[axes=(), shape=(4,)] 0.0
-          %10: f64[4] = select %6 %8 %9
+          %6: bool[k] = place[shape=(k,), starts=(1,), steps=(1,)] %5
+          %7: f64[k] = place[shape=(k,), starts=(1,), steps=(1,)] %4
+          %8: f64[k] = mul %7 %1
+          %9: f64[k] = broadcast[axes=(), shape=(k,)] 0.0
+          %10: f64[k] = select %6 %8 %9
           return %3 %10
         }""")
 

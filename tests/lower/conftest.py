@@ -22,7 +22,7 @@ Runner = Callable[..., list[Array]]
 
 
 def _gemv(trans: str, m: Array, n: Array, alpha: Array, a: Array, lda: Array, x: Array, *rest: Any) -> None:
-    incx, _, y, _ = rest
+    _, _, y, _ = rest
     rows, columns = int(m[0]), int(n[0])
     if rows == 0 or columns == 0:
         return

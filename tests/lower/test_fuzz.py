@@ -56,7 +56,8 @@ class Maker:
         return int(np.prod([self.length(s) for s in shape], dtype=int))
 
     def size(self) -> Size:
-        return self.draw(st.sampled_from([size_named(s) for s in FREE] + [0, 1, 2, 3, 4, 9]))
+        out: Size = self.draw(st.sampled_from([size_named(s) for s in FREE] + [0, 1, 2, 3, 4, 9]))
+        return out
 
     def pick(self, wanted: Callable[[Node], bool] = lambda n: True) -> Node | None:
         found = [n for n in self.pool if wanted(n)]
