@@ -25,10 +25,7 @@ def push(results: Sequence[Node], wrt: Sequence[Node], tangents: Sequence[Linear
             out: Any = n.op.jvp(*transform, values, n, *n.args, **dict(n.attrs))  # one per result
             tuples[n] = [None if t is None else Linear(t) for t in out]
             continue
-        if n.op is GET:
-            t = tuples[n.args[0]][n.attr("index")]
-        else:
-            t = pushforward(n, [known.get(a) for a in n.args])
+        t = tuples[n.args[0]][n.attr("index")] if n.op is GET else pushforward(n, [known.get(a) for a in n.args])
         if t is not None:
             known[n] = t
     return [known[r].value if r in known else None for r in results]

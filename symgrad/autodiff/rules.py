@@ -145,9 +145,16 @@ def _forward_mask(n: Node, tangents: Sequence[Linear | None], attrs: dict[str, A
         return None if any(m is None for m in known) else _any(known)
     if not op.structural and op.name != "select":
         return None
-    if silent and not op.fills and all(t is not None for t, a in zip(tangents, n.args, strict=True) if a.dtype.is_float):
+    if (
+        silent
+        and not op.fills
+        and all(t is not None for t, a in zip(tangents, n.args, strict=True) if a.dtype.is_float)
+    ):
         return None
-    bools = tuple(None if t is None else everywhere(a) if t.mask is None else t.mask for t, a in zip(tangents, n.args, strict=True))
+    bools = tuple(
+        None if t is None else everywhere(a) if t.mask is None else t.mask
+        for t, a in zip(tangents, n.args, strict=True)
+    )
     if op.jvp is not None:
         return op.jvp(bools, n, *n.args, **attrs)
     return op(*(zeros(a.shape, boolean) if b is None else b for b, a in zip(bools, n.args, strict=True)), **attrs)

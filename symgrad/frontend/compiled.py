@@ -26,6 +26,7 @@ from symgrad.frontend.tree import TreeDef, flatten, leaf_paths
 Function = Callable[..., Any]
 MOST_SHORTCUTS = 256
 MOST_VARIANTS = 64  # of one signature; the oldest goes
+DATA = (int, float, np.ndarray, np.generic, list, tuple, dict)
 TRIES = 3  # traces of one call, when the function changes what it reads from outside
 
 
@@ -193,33 +194,29 @@ class Compiled:
     # --- arguments ---
 
     def bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Arguments by position as far as the signature allows, with defaults filled in."""
+        """Arguments by position as far as the signature allows, with defaults that are data filled in."""
         if self._signature is None or self.transform in ("vmap", "hvp"):
             return args, kwargs
-        call = self._signature.bind(*args, **kwargs)
-        call.apply_defaults()
+        try:
+            call = self._signature.bind(*args, **kwargs)
+        except TypeError as e:
+            raise TypeError(f"{self.__name__}(): {e}") from None
+        for name, parameter in self._signature.parameters.items():
+            if name not in call.arguments and isinstance(parameter.default, DATA):
+                call.arguments[name] = parameter.default
         return call.args, call.kwargs
 
     def leaves(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[list[Any], TreeDef]:
         """The flat arguments; static ones as ``Static``."""
-        given = len(args)
         args, kwargs = self.bound(args, kwargs)
-        positions = {n % max(len(args), 1) for n in self.options.static_argnums}
         names = self.options.static_argnames
-        parameters = list(self._signature.parameters) if self._signature is not None else []
-        by_position = [
-            Static(a) if k in positions or (k < len(parameters) and parameters[k] in names) or (k >= given and isinstance(a, str)) else a
-            for k, a in enumerate(args)
-        ]
-        by_name = {k: Static(v) if k in names or isinstance(v, str) and k not in self._passed(kwargs) else v for k, v in kwargs.items()}
-        return flatten((tuple(by_position), by_name))
-
-    def _passed(self, kwargs: dict[str, Any]) -> set[str]:
-        """Keyword arguments that differ from their defaults, so were passed."""
-        if self._signature is None:
-            return set(kwargs)
-        parameters = self._signature.parameters
-        return {k for k, v in kwargs.items() if k not in parameters or parameters[k].default is not v}
+        if self.options.static_argnums or names:
+            positions = {n % max(len(args), 1) for n in self.options.static_argnums}
+            parameters = list(self._signature.parameters) if self._signature is not None else []
+            positions |= {k for k, name in enumerate(parameters) if name in names}
+            args = tuple(Static(a) if k in positions else a for k, a in enumerate(args))
+            kwargs = {k: Static(v) if k in names else v for k, v in kwargs.items()}
+        return flatten((args, kwargs))
 
     def _key(self, leaves: list[Any], tree: TreeDef) -> tuple[Any, tuple[tuple[int, ...], ...]]:
         try:

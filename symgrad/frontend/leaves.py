@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.errors import DTypeError, UnsupportedError
+from symgrad.errors import DTypeError
 from symgrad.frontend.tree import register_leaf
 from symgrad.ir.node import Node, param
 from symgrad.ir.sizes import Sizes
@@ -84,12 +84,17 @@ def token(leaf: Any, path: str) -> Token:
     """What a leaf must share with another one to use the same program; errors name the argument by ``path``."""
     kind = type(leaf)
     if kind is np.ndarray:
+        if leaf.dtype not in _KNOWN:
+            _check(leaf.dtype, path)
         return "array", leaf.dtype, leaf.shape, tuple(s == 1 for s in leaf.shape)
     if kind is float or kind is int:
+        if kind is int and not -(2**63) <= leaf < 2**63:
+            raise DTypeError(f"argument {path} is {leaf}, which does not fit into 64 bits; pass it as a float or as static")
         return kind
     if kind is Static:
         return leaf.token()  # type: ignore[no-any-return]  # Static
     if isinstance(leaf, np.generic):
+        _check(leaf.dtype, path)
         return "scalar", leaf.dtype
     if isinstance(leaf, np.ndarray):
         return token(np.asarray(leaf), path)
@@ -109,6 +114,17 @@ def token(leaf: Any, path: str) -> Token:
         f"argument {path} is a {kind.__name__}; wanted arrays, numbers, or dicts, lists, tuples and dataclasses of them. "
         "Name it in static_argnames to make it part of the program"
     )
+
+
+_KNOWN = frozenset(d.numpy for d in DTYPES.values())
+
+
+def _check(dtype: np.dtype[Any], path: str) -> None:
+    """DTypeError for the dtypes that programs do not have."""
+    try:
+        dtype_of(dtype)
+    except DTypeError as e:
+        raise DTypeError(f"argument {path}: {e}") from None
 
 
 def shapeless(t: Token) -> Token:
@@ -145,7 +161,7 @@ def enter(leaf: Any, sizes: Sizes, *, free: bool) -> Input:
         return _enter_spec(leaf, sizes)
     if type(leaf) is float or type(leaf) is int:
         if type(leaf) is int and not -(2**63) <= leaf < 2**63:
-            raise UnsupportedError(f"the integer {leaf} does not fit into 64 bits; pass it as a float or as static")
+            raise DTypeError(f"the integer {leaf} does not fit into 64 bits; pass it as a float or as static")
         return Input(param(TensorType(f64 if type(leaf) is float else i64)), True, ())
     array = np.asarray(leaf)
     names = tuple(f"n{len(sizes.hints) + k}" if free and s != 1 else None for k, s in enumerate(array.shape))

@@ -185,7 +185,7 @@ def _real(fun: Function, leaf: Any, name: str) -> Node:
     if is_weak(leaf):
         return p.cast(node, dtype=f64)
     raise about(
-        DTypeError(f"argument {name} of {name_of(fun)} has dtype {node.dtype}; a derivative wants floats: pass it as float64"), fun
+        DTypeError(f"argument {name} of {name_of(fun)} has dtype {node.dtype.numpy}; a derivative wants floats: pass it as float64"), fun
     )
 
 
@@ -235,7 +235,7 @@ def _scalar(fun: Function, piece: Piece, has_aux: bool) -> Node:
     if y.shape:
         raise about(ShapeError(f"{what}, got an array of shape {shown(y.shape)}; sum it, or use sg.jacobian"), fun)
     if not y.dtype.is_float:
-        raise about(DTypeError(f"{what} that is a float, got {y.dtype}"), fun)
+        raise about(DTypeError(f"{what} that is a float, got {y.dtype.numpy}"), fun)
     return y
 
 
@@ -398,7 +398,7 @@ def vmap(fun: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
         leaves, tree = flatten((args, kwargs))
         axes = _axes(in_axes, args, kwargs, fun)
         nodes = [value(x) for x in leaves]
-        batched = [(n, None if a is None else a % max(n.ndim, 1)) for n, a in zip(nodes, axes, strict=True)]
+        batched = [(n, _axis(a, n, fun)) for n, a in zip(nodes, axes, strict=True)]
         size = _batch_size(batched, fun)
         types = [n if a is None else n.type.with_shape(s for k, s in enumerate(n.shape) if k != a) for n, a in batched]
         inner = {k: param(t) for k, (t, (_, a)) in enumerate(zip(types, batched, strict=True)) if a is not None}
@@ -415,6 +415,12 @@ def vmap(fun: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
         return unflatten(out_tree, [wrap(_moved(front(n, a, size), w)) for (n, a), w in zip(found, where, strict=True)])
 
     return traced
+
+
+def _axis(axis: int | None, n: Node, fun: Function) -> int | None:
+    if axis is None or -n.ndim <= axis < n.ndim:
+        return axis if axis is None else axis % n.ndim
+    raise about(ShapeError(f"vmap of {name_of(fun)}: an argument of shape {shown(n.shape)} has no axis {axis}"), fun)
 
 
 def _moved(n: Node, axis: int) -> Node:
@@ -459,8 +465,6 @@ def _batch_size(batched: Sequence[tuple[Node, int | None]], fun: Function) -> Si
     for n, axis in batched:
         if axis is None:
             continue
-        if axis >= n.ndim:
-            raise about(ShapeError(f"vmap of {name_of(fun)}: an argument of shape {shown(n.shape)} has no axis {axis}"), fun)
         found.append((n, n.shape[axis]))
     if not found:
         raise about(ShapeError(f"vmap of {name_of(fun)}: no argument is mapped; give in_axes other than None"), fun)

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
-from symgrad.ir.loops import Block, Expr, Load, ScalarFn, Stmt, Store, Var, add, const_index, extent, mul
-from symgrad.ir.types import DType, Shape, TensorType, product
+from symgrad.ir.loops import Block, Const, Expr, Load, ScalarFn, Stmt, Store, Var, add, extent, mul
+from symgrad.ir.types import DType, Shape, TensorType, i64, product
 
 if TYPE_CHECKING:
     from symgrad.ir.node import Node
@@ -70,13 +70,15 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A contiguous array in memory: what a ``Nest`` reads and writes, at row-major indices."""
+    """A contiguous array in memory, from element ``base`` of a buffer on: what a ``Nest`` reads and writes."""
 
     buffer: str
     type: TensorType
+    base: Expr = Const(0, i64)
 
     def flat(self, index: Index) -> Expr:
-        out: Expr = const_index(0)
+        """The element at row-major ``index``."""
+        out = self.base
         for k, i in enumerate(index):
             out = add(out, mul(i, extent(product(self.type.shape[k + 1 :]))))
         return out

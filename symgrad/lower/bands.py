@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from symgrad.ir.node import Node
 from symgrad.ir.types import Shape, Size, product
-from symgrad.lower.schedule import Group, Schedule, Task, nest_operands
+from symgrad.lower.schedule import Group, Schedule, Task, nest_operands, owner
 from symgrad.lower.shapes import axis_below, few, memory_of, root
 
 BLOCK = 4096  # elements of the widest array in a block of rows: 32 kilobytes of f64
@@ -100,13 +100,15 @@ def rows_read(task: Task, stored: frozenset[Node], through_reshape: bool = True)
     Without ``through_reshape`` a node that is read as a reshape of it counts as read elsewhere.
     """
     if task.alone:
-        return {m: False for m in nest_operands(task.node) if m in stored}
+        return {m: False for m in map(owner, nest_operands(task.node)) if m in stored}
     out: dict[Node, bool] = {}
     seen: set[tuple[Node, int | None]] = set()
     start = 0 if task.space else None
     todo = _below(task.node, start) if task.value is task.node else [(task.value, start)]
     while todo:
         n, axis = todo.pop()
+        if owner(n) is not n:
+            out[owner(n)] = False
         if (n, axis) in seen or memory_of(n):
             continue
         seen.add((n, axis))

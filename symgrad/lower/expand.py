@@ -7,8 +7,8 @@ of matrices that are small and static, or that have nothing to sum over. All oth
 from __future__ import annotations
 
 from symgrad.ir.graph import Graph
-from symgrad.ir.node import GET, PARAM, Node, TupleType, make
-from symgrad.ir.op import Expand, Fold
+from symgrad.ir.node import GET, PARAM, Node, make
+from symgrad.ir.op import Expand, Fold, Leaf
 from symgrad.lower.shapes import few, small_tail, swapped_source
 from symgrad.ops.folds import sum_
 from symgrad.ops.pointwise import mul
@@ -48,7 +48,7 @@ def _replaced(n: Node) -> Node | None:
     """Another node of the same value, to be expanded in turn."""
     if n.op is PARAM:
         return None
-    if n.op is GET and isinstance(n.args[0].type, TupleType):
+    if n.op is GET and isinstance(n.args[0].op.lower, Leaf):
         primal: Node = n.args[0].args[n.attr("index")]
         return primal
     if n.op.name == "stop_gradient":

@@ -18,9 +18,10 @@ def pack(graph: Graph) -> Graph:
     """Copy arguments and literals that are broadcast along an outer axis and have short rows."""
 
     def emit(n: Node) -> Node:
-        if not repeats(n) or not memory_of(n.args[0]) or not 0 < small_tail(n.args[0].shape) < n.args[0].ndim:
+        if n.op.name != "broadcast" or not repeats(n):
             return n
-        return remake(n, copy(n.args[0], tag=PACKED))
+        (x,) = n.args
+        return remake(n, copy(x, tag=PACKED)) if memory_of(x) and 0 < small_tail(x.shape) < x.ndim else n
 
     return rewrite(graph, emit)
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 
 from symgrad.ir.graph import Graph, size_parameters
 from symgrad.ir.loops import (
@@ -16,7 +16,9 @@ from symgrad.ir.loops import (
     Apply,
     Block,
     Buffer,
+    Declare,
     Expr,
+    Extent,
     Fail,
     Failure,
     For,
@@ -27,13 +29,16 @@ from symgrad.ir.loops import (
     const_index,
     extent,
 )
-from symgrad.ir.node import CONSTANT, Node
-from symgrad.ir.op import Index, Nest, Place
-from symgrad.ir.types import DType, Shape, Size, TensorType, i64, product
+from symgrad.ir.node import CONSTANT, GET, Node, TupleType
+from symgrad.ir.op import Index, Nest, Place, Region
+from symgrad.ir.types import DType, Shape, Size, TensorType, i64, map_size, product, size_named, size_names
 from symgrad.lower.bands import BLOCK, Band, banded
 from symgrad.lower.expand import expand
 from symgrad.lower.memory import Lifetime, plan
 from symgrad.lower.nests import NestWriter, loop_over
+from symgrad.lower.rebuild import map_block
+from symgrad.lower.regions import CAPACITY, TAPE_FULL, measured, region_block
+from symgrad.lower.registers import in_registers
 from symgrad.lower.pack import pack
 from symgrad.lower.schedule import Schedule, Task, nest_operand, nest_operands, reads, schedule
 from symgrad.lower.shapes import memory_of, root, small_tail
@@ -42,40 +47,70 @@ from symgrad.ops.pointwise import copy
 
 
 @dataclass
+class Whole:
+    """What all graphs of one program share: names, failures, scratch memory, and lengths born at run time."""
+
+    scratch: dict[str, tuple[Buffer, int]] = field(default_factory=dict)
+    failures: dict[Failure, int] = field(default_factory=dict)
+    counter: itertools.count[int] = field(default_factory=itertools.count)
+    constants: dict[str, Buffer] = field(default_factory=dict)
+    trips: dict[str, Var] = field(default_factory=dict)
+    step: int = 0  # of the outermost graph
+
+
+@dataclass
 class Lowering:
-    """State of one lowering; the ``NestBuilder`` of nests."""
+    """State of the lowering of one graph; the ``NestBuilder`` of nests and the ``Writer`` of regions."""
 
     graph: Graph
     plan: Schedule
     bands: list[Band]
+    whole: Whole
+    given: dict[Node, Place] = field(default_factory=dict)  # memory from outside
+    several: dict[Node, list[Place]] = field(default_factory=dict)  # results of primitives with several
+    kept: dict[Node, list[Buffer]] = field(default_factory=dict)  # the memory of these
     buffers: dict[Node, Buffer] = field(default_factory=dict)
-    scratch: dict[str, Buffer] = field(default_factory=dict)
-    failures: dict[Failure, int] = field(default_factory=dict)
-    counter: itertools.count[int] = field(default_factory=itertools.count)
-    born: dict[str, int] = field(default_factory=dict)
     step: int = 0
     row: Expr | None = None  # the first row of the block at hand
     seen_whole: frozenset[Node] = frozenset()  # nodes whose memory is read as that of a reshape, or by a nest
 
     def fresh(self, prefix: str, dtype: DType) -> Var:
-        return Var(f"{prefix}{next(self.counter)}", dtype)
+        return Var(f"{prefix}{next(self.whole.counter)}", dtype)
 
     def temp(self, type: TensorType) -> Place:
-        name = f"s{len(self.scratch)}"
-        self.scratch[name] = Buffer(name, type.dtype, product(type.shape), "temp")
-        self.born[name] = self.step
-        return Place(name, type)
+        return Place(self._scratch(type.dtype, product(type.shape)).name, type)
+
+    def _scratch(self, dtype: DType, elements: Size) -> Buffer:
+        """Memory for the present step of the outermost graph."""
+        name = f"s{len(self.whole.scratch)}"
+        self.whole.scratch[name] = Buffer(name, dtype, elements, "temp"), self.whole.step
+        return self.whole.scratch[name][0]
 
     def fail(self, exception: str, message: str) -> Stmt:
-        code = self.failures.setdefault(Failure(exception, message), len(self.failures) + 1)
-        return Fail(code)
+        failures = self.whole.failures
+        return Fail(failures.setdefault(Failure(exception, message), len(failures) + 1))
+
+    def born(self, trips: str) -> Var:
+        return self.whole.trips.setdefault(trips, Var(trips, i64))
+
+    def result_places(self, n: Node) -> list[Place]:
+        return self.several[n]
+
+    def block(self, graph: Graph, given: dict[Node, Place], results: list[Place]) -> Block:
+        return lower_block(self.whole, graph, given, results)
 
     def loop(self, shape: Shape, body: Callable[[Index], Block]) -> Block:
         return loop_over(shape, body, self.fresh)
 
     def place(self, n: Node) -> Place | None:
         """The memory of a node: its own, or that of what it is a reshape of."""
-        buffer = self.buffers.get(root(n))
+        base = root(n)
+        if base.op is GET:
+            several = self.several[base.args[0]]
+            return replace(several[base.attr("index")], type=n.type)
+        if (found := self.given.get(base)) is not None:
+            return replace(found, type=n.type)
+        buffer = self.buffers.get(base)
         return None if buffer is None else Place(buffer.name, n.type)
 
     def memory(self, n: Node) -> Memory | None:
@@ -119,32 +154,65 @@ def distinct_results(graph: Graph) -> Graph:
 
 def lower(graph: Graph, name: str) -> Program:
     """The Program of ``graph``, whose buffers are its params, then its results."""
-    graph = distinct_results(pack(expand(graph)))
-    groups = schedule(graph)
-    low = Lowering(graph, groups, banded(groups, graph.results))
-    for k, p in enumerate(graph.params):
+    low = _begun(Whole(), graph)
+    for k, p in enumerate(low.graph.params):
         low.buffers[p] = Buffer(f"a{k}", p.dtype, product(p.shape), "input")
-    for k, r in enumerate(graph.results):
+    for k, r in enumerate(low.graph.results):
         low.buffers[root(r)] = Buffer(f"r{k}", r.dtype, product(r.shape), "output")
-    _name_the_rest(low)
+    _name_the_rest(low, _temporaries(low))
+    return _assemble(low, name, _written(low, outermost=True))
+
+
+def lower_block(whole: Whole, graph: Graph, given: dict[Node, Place], results: list[Place]) -> Block:
+    """The statements of a graph inside another, on memory that is given."""
+    low = _begun(whole, graph)
+    low.given = {**given, **{root(r): place for r, place in zip(low.graph.results, results, strict=True)}}
+    _name_the_rest(low, None)
+    return _written(low, outermost=False)
+
+
+def _begun(whole: Whole, graph: Graph) -> Lowering:
+    graph = distinct_results(pack(expand(graph)))
+    plan = schedule(graph)
+    return Lowering(graph, plan, banded(plan, graph.results), whole)
+
+
+def _written(low: Lowering, *, outermost: bool) -> Block:
     body: list[Stmt] = []
-    for step, band in enumerate(low.bands):
-        low.step, first = step, band.tasks[0]
-        body.extend(_nest(low, first) if first.alone else _band(low, band))
-    return _assemble(low, name, tuple(body))
+    for low.step, band in enumerate(low.bands):
+        if outermost:
+            low.whole.step = low.step
+        first = band.tasks[0]
+        body.extend(_alone(low, first) if first.alone else _band(low, band))
+    return tuple(body)
 
 
-def _name_the_rest(low: Lowering) -> None:
+def _temporaries(low: Lowering) -> Iterator[str]:
+    return (f"t{k}" for k in itertools.count())
+
+
+def _name_the_rest(low: Lowering, names: Iterator[str] | None) -> None:
+    """Memory for what is stored; in an inner graph (without names) it lives as long as the outer step."""
     room = {n: band.room(n) for band in low.bands for n in band.local}
-    temps = itertools.count()
-    constants = itertools.count()
+
+    def memory(dtype: DType, elements: Size) -> Buffer:
+        if names is None:
+            return low._scratch(dtype, elements)
+        return Buffer(next(names), dtype, elements, "temp")
+
     for n in low.graph.nodes():
-        if n in low.buffers:
+        if n in low.buffers or n in low.given:
             continue
         if n.op is CONSTANT and n.shape:
-            low.buffers[n] = Buffer(f"c{next(constants)}", n.dtype, product(n.shape), "constant", data=n.attr("data"))
+            name = f"c{len(low.whole.constants)}"
+            low.buffers[n] = Buffer(name, n.dtype, product(n.shape), "constant", data=n.attr("data"))
+            low.whole.constants[name] = low.buffers[n]
+        elif isinstance(n.type, TupleType) and n in low.plan.stored:
+            made = [memory(t.dtype, product(t.shape)) for t in n.type.items]
+            low.several[n] = [Place(b.name, t) for b, t in zip(made, n.type.items, strict=True)]
+            low.kept[n] = made
         elif n in low.plan.stored:
-            low.buffers[n] = Buffer(f"t{next(temps)}", n.dtype, room.get(n, product(n.shape)), "temp")
+            low.buffers[n] = memory(n.dtype, room.get(n, product(n.shape)))
     whole = {root(n) for n in low.graph.nodes() if n.op.name == "reshape"}
     for t in (t for band in low.bands for t in band.tasks if t.alone):
         whole.update((t.node, *nest_operands(t.node)))
@@ -183,8 +251,11 @@ def _rows(width: Size) -> Expr:
     return Apply(MAX, (Apply(DIV, (const_index(BLOCK), Apply(MAX, (extent(width), const_index(1))))), const_index(1)))
 
 
-def _nest(low: Lowering, task: Task) -> Block:
+def _alone(low: Lowering, task: Task) -> Block:
+    """A task with statements of its own: a nest or a region."""
     nest = task.node.op.lower
+    if isinstance(nest, Region):
+        return region_block(low, task.node)
     assert isinstance(nest, Nest)
     places, swapped = [], []
     for k, a in enumerate(task.node.args):
@@ -196,25 +267,51 @@ def _nest(low: Lowering, task: Task) -> Block:
 
 
 def _assemble(low: Lowering, name: str, body: Block) -> Program:
-    temps = [b for b in low.buffers.values() if b.kind == "temp"]
-    offsets, total = plan(_lifetimes(low, temps))
-    final = [
-        Buffer(b.name, b.dtype, b.elements, b.kind, offsets.get(b.name, 0), b.data)
-        for b in [*low.buffers.values(), *low.scratch.values()]
-    ]
+    """Offsets for temporaries, and lengths born at run time as variables; their memory has room for ``capacity``."""
+    born = low.whole.trips
+    temps = [b for b in low.buffers.values() if b.kind == "temp"] + [b for bs in low.kept.values() for b in bs]
+    scratch = [b for b, _ in low.whole.scratch.values()]
+    every = {b.name: replace(b, elements=_with_room(b.elements, born)) for b in [*low.buffers.values(), *temps, *scratch]}
+    every |= low.whole.constants
+    offsets, total = plan([_sized(t, every) for t in _lifetimes(low, temps)])
+    final = [replace(b, offset=offsets.get(b.name, 0)) for b in every.values()]
     order = {"input": 0, "output": 1, "constant": 2, "temp": 3}
-    final.sort(key=lambda b: (order[b.kind], int(b.name[1:])))
-    return Program(name, size_parameters(low.graph), tuple(final), body, total, tuple(low.failures))
+    final.sort(key=lambda b: (order[b.kind], b.name[0], int(b.name[1:])))
+    body = (*(Declare(v, const_index(0)) for v in born.values()), *map_block(body, lambda e: _measured(e, born)))
+    sizes = size_parameters(low.graph) + ((CAPACITY,) if _mentions_capacity(total, low) else ())
+    return in_registers(Program(name, sizes, tuple(final), body, total, tuple(low.whole.failures)))
+
+
+def _with_room(size: Size, born: dict[str, Var]) -> Size:
+    return map_size(size, lambda n: size_named(CAPACITY if n in born else n))
+
+
+def _measured(e: Expr, born: dict[str, Var]) -> Expr | None:
+    return measured(e.size, born) if isinstance(e, Extent) and size_names(e.size) & born.keys() else None
+
+
+def _mentions_capacity(total: Size, low: Lowering) -> bool:
+    return CAPACITY in size_names(total) or Failure(*TAPE_FULL) in low.whole.failures
+
+
+def _sized(t: Lifetime, buffers: dict[str, Buffer]) -> Lifetime:
+    b = buffers[t.name]
+    return replace(t, bytes=b.elements * b.dtype.bytes)
 
 
 def _lifetimes(low: Lowering, temps: list[Buffer]) -> list[Lifetime]:
-    first: dict[str, int] = dict(low.born)
-    last: dict[str, int] = dict(low.born)
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
     for step, band in enumerate(low.bands):
         for t in band.tasks:
-            own = low.buffers[t.node].name
-            first.setdefault(own, step)
+            for own in _names(low, t.node):
+                first.setdefault(own, step)
             for n in (t.node, *(d for d, _ in reads(t, low.plan.stored))):
-                last[low.buffers[n].name] = step
-    every = [*temps, *low.scratch.values()]
-    return [Lifetime(b.name, b.elements * b.dtype.bytes, first.get(b.name, 0), last.get(b.name, 0)) for b in every]
+                last.update((name, step) for name in _names(low, n))
+    inner = [Lifetime(name, 0, step, step) for name, (_, step) in low.whole.scratch.items()]
+    return [Lifetime(b.name, 0, first.get(b.name, 0), last.get(b.name, 0)) for b in temps] + inner
+
+
+def _names(low: Lowering, n: Node) -> list[str]:
+    """The buffers that a stored node fills."""
+    return [b.name for b in low.kept[n]] if n in low.kept else [low.buffers[n].name]

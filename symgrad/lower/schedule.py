@@ -12,8 +12,8 @@ import math
 from dataclasses import dataclass, field
 
 from symgrad.ir.graph import Graph
-from symgrad.ir.node import CONSTANT, Node
-from symgrad.ir.op import Fold, Generate, Leaf, Nest, Scalar, View
+from symgrad.ir.node import CONSTANT, GET, Node
+from symgrad.ir.op import Fold, Generate, Leaf, Nest, Region, Scalar, View
 from symgrad.ir.types import Dim, Shape, Size
 from symgrad.lower.pack import is_packed
 from symgrad.lower.shapes import loops, memory_of, repeats, root, small_tail, swapped_source, widens, written_out
@@ -44,7 +44,7 @@ class Task:
 
     @property
     def alone(self) -> bool:
-        return isinstance(self.node.op.lower, Nest)
+        return isinstance(self.node.op.lower, Nest | Region)
 
     @property
     def kept(self) -> tuple[int, ...]:
@@ -76,9 +76,14 @@ def nest_operand(op: Nest, position: int, n: Node) -> Node:
 
 
 def nest_operands(n: Node) -> list[Node]:
-    """The nodes that must be in memory for a nest."""
-    assert isinstance(n.op.lower, Nest)
-    return [nest_operand(n.op.lower, k, a) for k, a in enumerate(n.args)]
+    """The nodes that must be in memory for a nest or a region."""
+    lower = n.op.lower
+    return [nest_operand(lower, k, a) if isinstance(lower, Nest) else root(a) for k, a in enumerate(n.args)]
+
+
+def owner(n: Node) -> Node:
+    """The node whose task computes ``n``: results of a primitive with several belong to it."""
+    return n.args[0] if n.op is GET else n
 
 
 def schedule(graph: Graph) -> Schedule:
@@ -90,6 +95,8 @@ def schedule(graph: Graph) -> Schedule:
 
 
 def _tasks(n: Node) -> list[Task]:
+    if isinstance(n.op.lower, Region):
+        return [Task(n, n, (), ())]
     if n.op.name != "concatenate":
         return _pinned(n, n.args[0] if loops(n) else n, (0,) * n.ndim)
     out, start, axis = [], 0, n.attr("axis")  # type: tuple[list[Task], Size, int]
@@ -109,6 +116,8 @@ def _pinned(n: Node, value: Node, starts: Shape) -> list[Task]:
 
 
 def _space(n: Node) -> Shape:
+    if isinstance(n.op.lower, Region):
+        return ()
     shape: Shape = n.args[0].shape if loops(n) else n.shape
     return shape[: len(shape) - small_tail(shape)]
 
@@ -120,7 +129,7 @@ def _costs(nodes: list[Node]) -> dict[Node, int]:
         match n.op.lower:
             case Fold() if written_out(n):
                 cost[n] = min(_elements(n) * (1 + cost[n.args[0]]), 1 << 20)
-            case Leaf() | Fold() | Nest() | Generate():
+            case Leaf() | Fold() | Nest() | Generate() | Region():
                 cost[n] = 1
             case Scalar(cost=own):
                 cost[n] = min(own + sum(cost[a] for a in n.args if a.op is not CONSTANT), 1 << 20)
@@ -145,7 +154,7 @@ def _stored(graph: Graph, nodes: list[Node]) -> set[Node]:
                 stored.add(n)
                 if n.op.lower.fn in (MAXIMUM, MINIMUM) and users[n.args[0]] > 1 and not _exact(n.args[0]):
                     stored.add(root(n.args[0]))
-            case Nest():
+            case Nest() | Region():
                 stored.add(n)
                 stored.update(m for m in nest_operands(n) if not memory_of(m))
             case _:
@@ -179,7 +188,7 @@ def _stages(nodes: list[Node]) -> dict[Node, int]:
 
 def _waits(n: Node) -> bool:
     """Whether a node is complete only when loops of its own are done."""
-    return loops(n) or isinstance(n.op.lower, Nest)
+    return loops(n) or isinstance(n.op.lower, Nest | Region)
 
 
 def _exact(n: Node) -> bool:
@@ -209,8 +218,8 @@ def reads(task: Task, stored: frozenset[Node] | set[Node]) -> list[tuple[Node, b
     out: dict[Node, bool] = {}
     seen: set[tuple[Node, bool]] = set()
     lower = task.node.op.lower
-    if isinstance(lower, Nest):
-        return [(m, False) for m in nest_operands(task.node) if m in stored]
+    if task.alone:
+        return [(m, False) for m in map(owner, nest_operands(task.node)) if m in stored]
     own = task.value is task.node
     todo = [(a, isinstance(lower, Scalar)) for a in task.node.args] if own else [(task.value, task.fold is not None)]
     while todo:

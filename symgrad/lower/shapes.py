@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from symgrad.ir.node import CONSTANT, PARAM, Node
+from symgrad.ir.node import CONSTANT, GET, PARAM, Node
 from symgrad.ir.op import Fold, Scalar
 from symgrad.ir.types import Shape, Size, product
 from symgrad.ops.folds import kept
@@ -47,8 +47,8 @@ def root(n: Node) -> Node:
 
 
 def memory_of(n: Node) -> bool:
-    """Whether a node is in memory by nature: an argument or a literal array."""
-    return n.op is PARAM or (n.op is CONSTANT and bool(n.shape))
+    """Whether a node is in memory by nature: an argument, a literal array, or one of several results."""
+    return n.op is PARAM or n.op is GET or (n.op is CONSTANT and bool(n.shape))
 
 
 def swapped_source(n: Node) -> Node | None:

@@ -264,7 +264,7 @@ class Values:
     def _depth(self, e: Expr) -> int:
         match e:
             case Var():
-                return self.level[e]
+                return self.level.get(e, 0)  # variables of loops around the nest exist at every level
             case Const() | Extent():
                 return 0
             case Load() if e.buffer in self.changing:

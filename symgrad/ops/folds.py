@@ -10,9 +10,32 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.ir.loops import ADD, AND, EQ, LT, MIN, MUL, NE, NOT, OR, Apply, Assign, Block, Choose, Const, Declare, Expr, For, If, Let, While
+from symgrad.ir.loops import (
+    ADD,
+    AND,
+    EQ,
+    LT,
+    MIN,
+    MUL,
+    NE,
+    NOT,
+    OR,
+    Apply,
+    Assign,
+    Block,
+    Choose,
+    Const,
+    Declare,
+    Expr,
+    For,
+    If,
+    Let,
+    While,
+    const_index,
+    extent,
+    sub,
+)
 from symgrad.ir.loops import add as plus
-from symgrad.ir.loops import const_index, extent, sub
 from symgrad.ir.node import Node, size_node
 from symgrad.ir.op import REGISTRY, Expand, Fold, Generate, Index, Nest, NestBuilder, Op, Place, register
 from symgrad.ir.types import DType, Shape, Size, TensorType, boolean, dtype_of, i64, product
@@ -268,7 +291,7 @@ logsumexp: Op = register(
 
 
 def _lines(b: NestBuilder, type: TensorType, axis: int, reverse: bool, body: Any) -> Block:
-    """Loops over all positions; ``body(index, previous, first)`` where ``previous`` lies one step before along ``axis``."""
+    """Loops over all positions: ``body(index, previous, first)``, where ``previous`` lies one step before on ``axis``."""
 
     def at(ix: Index) -> Block:
         k = ix[axis]
@@ -284,7 +307,11 @@ def _lines(b: NestBuilder, type: TensorType, axis: int, reverse: bool, body: Any
 
 def _cumsum_build(b: NestBuilder, out: Place, x: Place, *, axis: int, reverse: bool) -> Block:
     def body(ix: Index, previous: Index, first: Expr) -> Block:
-        return (If(first, (out.store(x.load(*ix), *ix),), (out.store(Apply(ADD, (out.load(*previous), x.load(*ix))), *ix),)),)
+        return (
+            If(
+                first, (out.store(x.load(*ix), *ix),), (out.store(Apply(ADD, (out.load(*previous), x.load(*ix))), *ix),)
+            ),
+        )
 
     return _lines(b, out.type, axis, reverse, body)
 
@@ -347,7 +374,9 @@ def shifted(x: Node, axis: int, reverse: bool) -> Node:
     rest = tuple(n - 1 if k == axis else s for k, s in enumerate(x.shape))
     ones = (1,) * x.ndim
     part = slice_(x, starts=tuple(1 if k == axis and reverse else 0 for k in range(x.ndim)), sizes=rest, steps=ones)
-    return place(part, shape=x.shape, starts=tuple(1 if k == axis and not reverse else 0 for k in range(x.ndim)), steps=ones)
+    return place(
+        part, shape=x.shape, starts=tuple(1 if k == axis and not reverse else 0 for k in range(x.ndim)), steps=ones
+    )
 
 
 def _recurrence_vjp(ct: Node, y: Node, a: Node, b: Node, *, axis: int, reverse: bool) -> tuple[Node, Node]:
@@ -357,7 +386,9 @@ def _recurrence_vjp(ct: Node, y: Node, a: Node, b: Node, *, axis: int, reverse: 
     return s * shifted(y, axis, reverse), s
 
 
-def _recurrence_jvp(tangents: tuple[Node | None, ...], y: Node, a: Node, b: Node, *, axis: int, reverse: bool) -> Node | None:
+def _recurrence_jvp(
+    tangents: tuple[Node | None, ...], y: Node, a: Node, b: Node, *, axis: int, reverse: bool
+) -> Node | None:
     ta, tb = tangents
     if ta is None and tb is None:
         return None
@@ -501,7 +532,10 @@ def _merge(b: NestBuilder, source: Place, target: Place, key: Any, low: Expr, wi
     take = b.fresh("take", boolean)
     one = const_index(1)
     right_first = _before(key(right), key(left))
-    safe_i, safe_j = Apply(MIN, (i, Apply(ADD, (n, const_index(-1))))), Apply(MIN, (j, Apply(ADD, (n, const_index(-1)))))
+    safe_i, safe_j = (
+        Apply(MIN, (i, Apply(ADD, (n, const_index(-1))))),
+        Apply(MIN, (j, Apply(ADD, (n, const_index(-1))))),
+    )
     left_done, right_done = Apply(NOT, (Apply(LT, (i, mid)),)), Apply(NOT, (Apply(LT, (j, high)),))
     step = (
         Let(left, source.load(safe_i)),

@@ -20,6 +20,7 @@ from symgrad.ops.views import batched, broadcast, reshape, to_front, transpose
 
 Axes = tuple[int, ...]
 
+
 def _checked_build(b: NestBuilder, out: Place, x: Place, *, size: Size) -> Block:
     n = extent(size)
 

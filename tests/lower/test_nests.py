@@ -141,5 +141,5 @@ def test_loads_are_shared_between_value_and_gradient() -> None:
     x = arg(N)
     program = lower(simplify(grad(Graph((x,), (folds.sum_(p.exp(x) * x, axes=(0,)),)))), "f")
     (loop,) = (s for s in program.body if isinstance(s, For))
-    calls = [s for s in loop.body if isinstance(s, Let) and not operands(s.value) == ()]
+    calls = [s for s in loop.body if isinstance(s, Let) and operands(s.value) != ()]
     assert sum("exp" in str(getattr(s.value, "fn", "")) for s in calls) == 1

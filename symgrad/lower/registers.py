@@ -1,0 +1,83 @@
+"""Temporaries of one element that nobody takes the address of -> mutable scalars, which live in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from symgrad.ir.loops import (
+    Address,
+    Assign,
+    Block,
+    ByReference,
+    Const,
+    Declare,
+    Expr,
+    Extern,
+    For,
+    If,
+    Load,
+    Program,
+    Stmt,
+    Store,
+    Var,
+    While,
+    operands,
+    statements,
+)
+from symgrad.ir.types import boolean
+from symgrad.lower.rebuild import map_block
+
+
+def in_registers(program: Program) -> Program:
+    """The program without memory for scalars that it only loads and stores."""
+    scalars = {b.name: b for b in program.buffers if b.kind == "temp" and b.elements == 1} if program.buffers else {}
+    for name in _kept_in_memory(program.body):
+        scalars.pop(name, None)
+    if not scalars:
+        return program
+    variables = {name: Var(f"x{name}", b.dtype) for name, b in scalars.items()}
+
+    def load(e: Expr) -> Expr | None:
+        return variables.get(e.buffer) if isinstance(e, Load) else None
+
+    def store(s: Store) -> Stmt | None:
+        v = variables.get(s.buffer)
+        return None if v is None else Assign(v, s.value)
+
+    start = tuple(Declare(v, Const(False if v.dtype == boolean else 0, v.dtype)) for v in variables.values())
+    body = (*start, *map_block(program.body, load, store))
+    return replace(program, buffers=tuple(b for b in program.buffers if b.name not in scalars), body=body)
+
+
+def _kept_in_memory(block: Block) -> Iterator[str]:
+    """Buffers whose address is taken, or that are read or written at an index that is not the number zero."""
+    zero = 0
+    for s in statements(block):
+        if isinstance(s, Extern):
+            yield from (a.buffer for a in s.args if isinstance(a, Address))
+        if isinstance(s, Store) and not (isinstance(s.index, Const) and s.index.value == zero):
+            yield s.buffer
+        for e in expressions(s):
+            if isinstance(e, Load) and not (isinstance(e.index, Const) and e.index.value == zero):
+                yield e.buffer
+
+
+def expressions(s: Stmt) -> Iterator[Expr]:
+    """Every expression of one statement, with all parts; not those of statements inside it."""
+    todo: list[Expr] = []
+    match s:
+        case Store():
+            todo = [s.index, s.value]
+        case For():
+            todo = [s.start, s.stop]
+        case While() | If():
+            todo = [s.condition]
+        case Extern():
+            todo = [a.index if isinstance(a, Address) else a.value for a in s.args if isinstance(a, Address | ByReference)]
+        case _ if hasattr(s, "value"):
+            todo = [s.value]
+    while todo:
+        e = todo.pop()
+        yield e
+        todo.extend(operands(e))
