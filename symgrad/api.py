@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from symgrad.frontend import transforms
+from symgrad.frontend import combinators, transforms
 from symgrad.frontend.compiled import Compiled, Options
 from symgrad.frontend.custom import CustomJvp, CustomVjp
 from symgrad.frontend.tracing import tracing
@@ -153,3 +153,10 @@ def custom_jvp(fun: Function) -> CustomJvp:
     ``rule(primals, tangents)`` returns ``(result, tangent)`` and is linear in the tangents.
     """
     return CustomJvp(fun)
+
+
+cond = combinators.cond
+switch = combinators.switch
+while_loop = combinators.while_loop
+fori_loop = combinators.fori_loop
+scan = combinators.scan

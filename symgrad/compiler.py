@@ -6,7 +6,7 @@ import builtins
 import ctypes
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,10 +17,22 @@ from symgrad.ir.graph import Graph
 from symgrad.ir.loops import Failure, Program
 from symgrad.ir.types import Size, evaluate_size
 from symgrad.lower.program import lower
+from symgrad.lower.regions import CAPACITY, TAPE_FULL
 from symgrad.passes.simplify import simplify
 
 Array = np.ndarray[Any, Any]
 KEPT_ARENA = 1 << 28  # a workspace above this many bytes is given back after the call
+
+
+class TapeFullError(Exception):
+    """A while loop ran longer than there was room for; nothing but scratch memory was changed."""
+
+
+@dataclass
+class Room:
+    """How many trips of a while loop there is memory for: doubled when a call needs more."""
+
+    trips: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +42,7 @@ class Executable:
     graph: Graph
     program: Program
     native: Native
+    room: Room = field(default_factory=lambda: Room(1024))
 
     def __call__(self, values: Sequence[Any], sizes: Mapping[str, int]) -> list[Any]:
         """Run on arrays and numbers in the order of the graph's params, in any memory layout.
@@ -37,10 +50,18 @@ class Executable:
         Gives new arrays, and NumPy scalars for 0-d results. Raises what the program was told to raise, such as an
         IndexError.
         """
-        return self.prepare(sizes)(values)
+        while True:
+            try:
+                return self.prepare(sizes)(values)
+            except TapeFullError:
+                self.room.trips *= 2
 
     def prepare(self, sizes: Mapping[str, int]) -> Call:
-        """A call for fixed lengths, with everything worked out that does not depend on the values."""
+        """A call for fixed lengths, with everything worked out that does not depend on the values.
+
+        It raises TapeFullError when a while loop runs longer than there is room for.
+        """
+        sizes = {**sizes, CAPACITY: self.room.trips}
         results = [(tuple(_evaluated(s, sizes) for s in r.shape), r.dtype.numpy) for r in self.graph.results]
         lengths = [sizes[name] for name in self.program.sizes]
         return Call(
@@ -73,6 +94,8 @@ class Call:
         status = self.native(pointers, self.lengths, _arena(self.workspace))
         if status:
             failure = self.failures[status - 1]
+            if failure == Failure(*TAPE_FULL):
+                raise TapeFullError
             raise getattr(builtins, failure.exception)(failure.message)
         return [a if a.ndim else a[()] for a in outputs]
 
@@ -109,7 +132,11 @@ def _arena(size: int) -> int:
         return 0
     held: Array | None = getattr(_local, "arena", None)
     if held is None or held.nbytes < size + 64 or held.nbytes > KEPT_ARENA:
-        held = _local.arena = np.empty(size + 64, np.uint8)
+        _local.arena = None
+        try:
+            held = _local.arena = np.empty(size + 64, np.uint8)
+        except MemoryError:
+            raise MemoryError(f"no memory for {size / 2**20:.0f} MB of temporaries; sg.checkpoint lowers what loops keep") from None
     address = held.ctypes.data
     return address + -address % 64
 

@@ -13,8 +13,8 @@ import numpy as np
 from symgrad.errors import ShapeError
 from symgrad.frontend.hooks import prepared
 from symgrad.frontend.regions import Steps, branch, run_loop
-from symgrad.frontend.tracer import is_traced, size_of, value
-from symgrad.frontend.tracing import is_known, tracing
+from symgrad.frontend.tracer import TracedSize, is_traced, size_of, value
+from symgrad.frontend.tracing import constant_value, tracing
 from symgrad.frontend.tree import flatten, tree_map, unflatten
 from symgrad.ir.sizes import current, shown
 from symgrad.ir.types import Size
@@ -24,7 +24,7 @@ Function = Callable[..., Any]
 
 def undecided(x: Any) -> bool:
     """Whether the truth of a value is known only when the program runs."""
-    return is_traced(x) and not is_known(value(x))
+    return is_traced(x) and constant_value(value(x)) is None
 
 
 def cond(pred: Any, true_fun: Function, false_fun: Function, *operands: Any) -> Any:
@@ -73,10 +73,10 @@ def while_loop(cond_fun: Function, body_fun: Function, init_val: Any) -> Any:
     np.float64(17496.0)
     """
     if not tracing():
-        value = init_val
-        while cond_fun(value):
-            value = body_fun(value)
-        return value
+        state = init_val
+        while cond_fun(state):
+            state = body_fun(state)
+        return state
     test, body = prepared(cond_fun), prepared(body_fun)
     steps = Steps(test=lambda index, state: test(state))
     return run_loop(steps, lambda index, state, slices: (body(state), ()), init_val, what="while_loop").state
@@ -90,13 +90,19 @@ def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any) -> Any:
     np.float64(12.0)
     """
     if not tracing():
-        value = init_val
+        state = init_val
         for i in range(lower, upper):
-            value = body_fun(i, value)
-        return value
+            state = body_fun(i, state)
+        return state
     body = prepared(body_fun)
-    steps = Steps(test=lambda index, state: lower + index < upper)
+    fixed = all(type(x) in (int, TracedSize) for x in (lower, upper))
+    steps = Steps(length=_trips(lower, upper)) if fixed else Steps(test=lambda index, state: lower + index < upper)
     return run_loop(steps, lambda index, state, slices: (body(lower + index, state), ()), init_val, what="fori_loop").state
+
+
+def _trips(lower: Any, upper: Any) -> Size:
+    count = size_of(upper) - size_of(lower)
+    return count if current().le(0, count) else 0
 
 
 def scan(f: Function, init: Any, xs: Any = None, length: Any = None, reverse: bool = False, unroll: int = 1) -> tuple[Any, Any]:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from symgrad.compiler import Call, Executable, compile_graph
+from symgrad.compiler import Call, Executable, TapeFullError, compile_graph
 from symgrad.errors import SymgradError, TraceError
 from symgrad.frontend import transforms
 from symgrad.frontend.hooks import prepared
@@ -134,8 +134,13 @@ class Compiled:
         if short is not None and (shortcut := self._shortcuts.get(short)) is not None:
             values = shortcut.values(args)
             if values is not None:
+                try:
+                    arrays = shortcut.call(values)
+                except TapeFullError:  # the next one has more room
+                    self._shortcuts.pop(short, None)
+                    return self._call(args, kwargs, short)
                 self._hits += 1
-                return shortcut.variant.traced.rebuild(shortcut.call(values))
+                return shortcut.variant.traced.rebuild(arrays)
         return self._call(args, kwargs, short)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], short: Any) -> Any:

@@ -424,6 +424,9 @@ def _axis(axis: int | None, n: Node, fun: Function) -> int | None:
 
 
 def _moved(n: Node, axis: int) -> Node:
+    """A batched node with its first axis at ``axis``."""
+    if not -n.ndim <= axis < n.ndim:
+        raise ShapeError(f"vmap: out_axes of {axis} does not fit a batched result of shape {shown(n.shape)}")
     axis %= n.ndim
     if axis == 0:
         return n
