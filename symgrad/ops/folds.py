@@ -291,7 +291,7 @@ logsumexp: Op = register(
 
 
 def _lines(b: NestBuilder, type: TensorType, axis: int, reverse: bool, body: Any) -> Block:
-    """Loops over all positions: ``body(index, previous, first)``, where ``previous`` lies one step before on ``axis``."""
+    """Loops over all positions: ``body(index, previous, first)``, with ``previous`` one step before on ``axis``."""
 
     def at(ix: Index) -> Block:
         k = ix[axis]

@@ -155,10 +155,16 @@ pow_: Op = pointwise(
     "pow", doc="x**y for real y.", numpy=np.power, lower=libm("pow"), sympy=lambda sp, x, y: x**y, cost=40,
     partials=_pow_partials, sample=((0.3, 2.0), (-2.0, 2.0)),
 )  # fmt: skip
+
+
+def _abs_build(x: Expr) -> Expr:
+    zero = Const(0, x.dtype)
+    return Apply(FABS, (x,)) if x.dtype.is_float else Choose(Apply(LT, (x, zero)), Apply(SUB, (zero, x)), x)
+
+
 abs_: Op = pointwise(
     "abs", doc="The absolute value; derivative 0 at 0.", numpy=np.abs, kinds=NUMBERS, sympy="Abs",
-    lower=lambda x: Apply(FABS, (x,)) if x.dtype.is_float else Choose(Apply(LT, (x, Const(0, x.dtype))), Apply(SUB, (Const(0, x.dtype), x)), x),
-    partials=lambda y, x: (sign(x),),
+    lower=_abs_build, partials=lambda y, x: (sign(x),),
 )  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """Primitives that move elements without computing: each is an index map from output to input.
 
-``slice`` and ``place`` are each other's transposes, as are ``broadcast`` and ``sum``; all NumPy views are made of these.
+``slice`` and ``place`` are each other's transposes, as are ``broadcast`` and ``sum``; NumPy's views are made of these.
 """
 
 from __future__ import annotations
