@@ -18,6 +18,7 @@ from symgrad.ir.loops import Failure, Program
 from symgrad.ir.types import Size, evaluate_size
 from symgrad.lower.program import lower
 from symgrad.lower.regions import CAPACITY, TAPE_FULL
+from symgrad.passes.regions import tidy
 from symgrad.passes.simplify import simplify
 
 Array = np.ndarray[Any, Any]
@@ -104,7 +105,7 @@ def compile_graph(graph: Graph, name: str, *, backend: str = "cpu") -> Executabl
     """Simplify, lower and compile; the object code comes from the disk cache when it is there."""
     if backend != "cpu":
         raise UnsupportedError(f"backend {backend!r} is not there; this version compiles for 'cpu'")
-    graph = simplify(graph)
+    graph = tidy(simplify(tidy(graph)))
     program = lower(graph, name)
     return Executable(graph, program, load(program, cache=default_cache()))
 

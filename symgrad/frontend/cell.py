@@ -18,7 +18,7 @@ from symgrad.errors import TraceError, UnsupportedError
 from symgrad.frontend.lengths import TracedSize, make_size, size_of
 from symgrad.frontend.lines import located, numpy_call, with_line
 from symgrad.frontend.masked import Masked
-from symgrad.frontend.tracing import FUNCTIONS, call, constant_value, current_trace
+from symgrad.frontend.tracing import FUNCTIONS, call, constant_value, current_trace, note_write
 from symgrad.ir.node import Node
 from symgrad.ir.sizes import current
 from symgrad.ir.types import Shape, dtype_of, i64, product
@@ -42,8 +42,8 @@ class View:
 
 def _operator(name: str, swapped: bool = False) -> Callable[[Tracer, Any], Any]:
     def method(self: Tracer, other: Any) -> Any:
-        if not is_operand(other):
-            return NotImplemented
+        if not is_operand(other) or (name == "multiply" and self.fixed and isinstance(other, list | tuple)):
+            return NotImplemented  # a list times a number repeats it
         return call(FUNCTIONS["operator"], name, *((other, self) if swapped else (self, other)))
 
     return method
@@ -113,10 +113,16 @@ class Tracer:
         if self.readonly or (self.view is not None and self.view.write is None):
             raise ValueError(with_line("assignment destination is read-only"))
         if self.view is None:
+            note_write(self)
             self._version += 1
         elif self.view.write is not None:
             self.view.base.assign(self.view.write(self.view.base.node, node))
         self._node, self._seen = node, root._version
+
+    def restore(self, node: Node) -> None:
+        """Set the value of an array that is no view, whatever it was."""
+        self._version += 1
+        self._node, self._seen = node, self._version
 
     @property
     def shape(self) -> tuple[Any, ...]:

@@ -194,7 +194,12 @@ class Compiled:
     def trace(self, leaves: list[Any], tree: TreeDef, *, free: bool, specs: bool = False) -> Traced:
         """A trace for these arguments."""
         stabilize = self.options.stabilize
-        return trace_call(self.traced, leaves, tree, free=free, stabilize=stabilize, specs=specs, roots=roots(self.__wrapped__))
+        try:
+            return trace_call(
+                self.traced, leaves, tree, free=free, stabilize=stabilize, specs=specs, roots=roots(self.__wrapped__)
+            )
+        except SymgradError as e:
+            raise transforms.about(e, self.__wrapped__) from e.__cause__
 
     # --- arguments ---
 

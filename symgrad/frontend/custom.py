@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from symgrad.autodiff.reverse import pull
 from symgrad.autodiff.rules import Linear
-from symgrad.errors import ShapeError, TraceError
+from symgrad.errors import ShapeError, SymgradError, TraceError
 from symgrad.frontend.hooks import prepared
 from symgrad.frontend.tracer import Tracer, is_traced, value, wrap
 from symgrad.frontend.tracing import tracing
-from symgrad.frontend.transforms import front
+from symgrad.frontend.transforms import about, front
 from symgrad.frontend.tree import TreeDef, flatten, unflatten
 from symgrad.ir.graph import substitute
 from symgrad.ir.node import Node, param
@@ -77,6 +78,15 @@ def fitted(name: str, given: Any, like: Node, what: str) -> Node | None:
     return p.as_dtype(node, like.dtype)
 
 
+@contextmanager
+def located_at(rule: Function) -> Iterator[None]:
+    """Errors without a line of the user's name the rule."""
+    try:
+        yield
+    except SymgradError as e:
+        raise about(e, rule) from None
+
+
 @dataclass(frozen=True, eq=False)
 class VjpRule:
     """``forward(*args) -> (out, residuals)`` and ``backward(residuals, cotangent) -> cotangents``."""
@@ -92,9 +102,10 @@ class VjpRule:
     def vjp(self, cts: Sequence[Node], outputs: Sequence[Node], inputs: Sequence[Node]) -> Sequence[Node | None]:
         result = prepared(self.forward)(*self.call.arguments(inputs))
         if not isinstance(result, tuple) or len(result) != 2:
-            raise TraceError(f"{self.name}: the forward rule must return (result, residuals)")
+            raise about(TraceError(f"{self.name}: the forward rule must return (result, residuals)"), self.forward)
         ct = unflatten(self.call.out_tree, [wrap(c) for c in cts])
-        return self.call.per_leaf(prepared(self.backward)(result[1], ct), inputs, "cotangent")
+        with located_at(self.backward):
+            return self.call.per_leaf(prepared(self.backward)(result[1], ct), inputs, "cotangent")
 
     def jvp(self, tangents: Sequence[Node | None], outputs: Sequence[Node], inputs: Sequence[Node]) -> Sequence[Node | None]:
         """The transpose of the backward rule, which is linear in the cotangent."""
@@ -123,8 +134,16 @@ class JvpRule:
     def jvp(self, tangents: Sequence[Node | None], outputs: Sequence[Node], inputs: Sequence[Node]) -> Sequence[Node | None]:
         filled = [zeros(x.shape, x.dtype) if t is None else t for t, x in zip(tangents, inputs, strict=True)]
         primals, seeds = self.call.arguments(inputs), self.call.arguments(filled)
-        _, tangent = prepared(self.rule)(primals, seeds)
+        with located_at(self.rule):
+            result = prepared(self.rule)(primals, seeds)
+            if not isinstance(result, tuple) or len(result) != 2:
+                raise TraceError(f"{self.name}: the rule must return (result, tangent)")
+            return self._fitted(result[1], outputs)
+
+    def _fitted(self, tangent: Any, outputs: Sequence[Node]) -> list[Node | None]:
         leaves, _ = flatten(tangent)
+        if len(leaves) != len(outputs):
+            raise TraceError(f"{self.name}: the rule gives {len(leaves)} tangents, the function {len(outputs)} results")
         return [fitted(self.name, t, y, "tangent") for t, y in zip(leaves, outputs, strict=True)]
 
     def vjp(self, cts: Sequence[Node], outputs: Sequence[Node], inputs: Sequence[Node]) -> Sequence[Node | None]:

@@ -21,6 +21,7 @@ from symgrad.ir.programs import program_text
 from symgrad.ir.sizes import assuming
 from symgrad.lower.cost import cost
 from symgrad.lower.program import lower
+from symgrad.passes.regions import tidy
 from symgrad.passes.simplify import simplify
 
 if TYPE_CHECKING:
@@ -95,7 +96,7 @@ def lower_call(compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]
     specs = any(isinstance(x, Spec) for x in leaves)
     traced = compiled.trace(leaves, tree, free=False, specs=specs)
     with assuming(traced.sizes):
-        graph = simplify(traced.graph)
+        graph = tidy(simplify(tidy(traced.graph)))
         program = lower(graph, compiled.__name__.replace("<lambda>", "f"))
     return Lowered(compiled.__name__, traced, tree, graph, program)
 

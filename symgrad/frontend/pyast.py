@@ -20,17 +20,13 @@ import builtins
 import inspect
 import types
 from collections.abc import Callable, Iterable
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from enum import Enum, auto
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar, cast
+from typing import Protocol, cast
 
 from symgrad.errors import UnsupportedError
+from symgrad.frontend.scopes import Origin, Scoped, bindings
 from symgrad.frontend.source import FUTURE_FLAGS, CodeCache, FunctionNode, Located, clone, codes_within, locate, mangle
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 HOOKS = "__sg__"
 _FACTORY, _FUNCTION = "__sg_factory__", "__sg_function__"

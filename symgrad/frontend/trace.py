@@ -114,7 +114,9 @@ def fits(now: Any, entered: Input) -> bool:
     type_ = entered.param.type
     if entered.weak:
         return type(now) is (float if type_.dtype.is_float else int)
-    if not isinstance(now, np.ndarray | np.generic) or now.dtype != type_.dtype.numpy or now.ndim != type_.ndim:
+    if not isinstance(now, np.ndarray | np.generic) or now.ndim != type_.ndim:
+        return False
+    if now.dtype != type_.dtype.numpy and now.dtype.newbyteorder("=") != type_.dtype.numpy:
         return False
     named = zip(entered.names, now.shape, type_.shape, strict=True)
     return all(length != 1 if name is not None else length == size for name, length, size in named)

@@ -133,6 +133,27 @@ def current_trace() -> Trace:
     return found if found is not None else Trace()
 
 
+def note_write(cell: Any) -> None:
+    """Tell the region under way that an array is about to be changed in place."""
+    log: dict[int, tuple[Any, Node]] | None = getattr(_local, "writes", None)
+    if log is not None:
+        log.setdefault(id(cell), (cell, cell.node))
+
+
+@contextmanager
+def watching_writes() -> Iterator[dict[int, tuple[Any, Node]]]:
+    """The arrays that are changed in place inside, with what they were before. They are put back at the end."""
+    before = getattr(_local, "writes", None)
+    log: dict[int, tuple[Any, Node]] = {}
+    _local.writes = log
+    try:
+        yield log
+    finally:
+        _local.writes = before
+        for cell, node in log.values():
+            cell.restore(node)
+
+
 @contextmanager
 def activate(trace: Trace) -> Iterator[Trace]:
     """Make ``trace`` the current one and let nodes record the user's lines."""

@@ -31,6 +31,7 @@ from symgrad.ops.folds import iota
 from symgrad.ops.kinds import number, zeros
 from symgrad.ops.views import broadcast, reshape, transpose
 from symgrad.passes.batch import batch
+from symgrad.passes.regions import tidy
 from symgrad.passes.stabilise import stabilise
 
 Function = Callable[..., Any]
@@ -95,6 +96,7 @@ def trace_piece(fun: Function, call: Callable[[list[Tracer]], Any], actual: Sequ
         trace.truths.setdefault(placed, trace.truths[n])
     leaves, tree = flatten(out)
     nodes = tuple(_result(fun, leaf) for leaf in leaves)
+    nodes = tidy(Graph(params, nodes)).results
     if trace.stabilize:
         nodes = stabilise(Graph(params, nodes)).results
     return Piece(params, tuple(actual), nodes, tree, tuple(is_weak(x) for x in leaves))

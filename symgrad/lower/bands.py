@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from symgrad.ir.loops import DIV, MAX, Apply, Expr, const_index, extent
 from symgrad.ir.node import Node
 from symgrad.ir.types import Shape, Size, product
 from symgrad.lower.schedule import Group, Schedule, Task, nest_operands, owner
@@ -47,6 +48,13 @@ class Band:
 
 def _full_shape(t: Task) -> Shape:
     return t.value.shape
+
+
+def block_rows(width: Size) -> Expr:
+    """Rows of at most ``width`` elements in a block."""
+    if isinstance(width, int):
+        return const_index(max(1, BLOCK // width))
+    return Apply(MAX, (Apply(DIV, (const_index(BLOCK), Apply(MAX, (extent(width), const_index(1))))), const_index(1)))
 
 
 def banded(plan: Schedule, results: tuple[Node, ...]) -> list[Band]:

@@ -10,7 +10,6 @@ from symgrad.ir.graph import Graph, size_parameters
 from symgrad.ir.loops import (
     ADD,
     DIV,
-    MAX,
     MIN,
     MUL,
     Apply,
@@ -32,7 +31,7 @@ from symgrad.ir.loops import (
 from symgrad.ir.node import CONSTANT, GET, Node, TupleType
 from symgrad.ir.op import Index, Nest, Place, Region
 from symgrad.ir.types import DType, Shape, Size, TensorType, i64, map_size, product, size_named, size_names
-from symgrad.lower.bands import BLOCK, Band, banded
+from symgrad.lower.bands import Band, banded, block_rows
 from symgrad.lower.expand import expand
 from symgrad.lower.memory import Lifetime, plan
 from symgrad.lower.nests import NestWriter, loop_over
@@ -238,17 +237,10 @@ def _band(low: Lowering, band: Band) -> Block:
     )
     return (
         *(s for w in writers for s in w.before),
-        Let(rows, _rows(band.width)),
+        Let(rows, block_rows(band.width)),
         For(block, const_index(0), blocks, turn),
         *(s for w in writers for s in w.after),
     )
-
-
-def _rows(width: Size) -> Expr:
-    """Rows of at most ``width`` elements in a block."""
-    if isinstance(width, int):
-        return const_index(max(1, BLOCK // width))
-    return Apply(MAX, (Apply(DIV, (const_index(BLOCK), Apply(MAX, (extent(width), const_index(1))))), const_index(1)))
 
 
 def _alone(low: Lowering, task: Task) -> Block:
@@ -271,7 +263,9 @@ def _assemble(low: Lowering, name: str, body: Block) -> Program:
     born = low.whole.trips
     temps = [b for b in low.buffers.values() if b.kind == "temp"] + [b for bs in low.kept.values() for b in bs]
     scratch = [b for b, _ in low.whole.scratch.values()]
-    every = {b.name: replace(b, elements=_with_room(b.elements, born)) for b in [*low.buffers.values(), *temps, *scratch]}
+    every = {
+        b.name: replace(b, elements=_with_room(b.elements, born)) for b in [*low.buffers.values(), *temps, *scratch]
+    }
     every |= low.whole.constants
     offsets, total = plan([_sized(t, every) for t in _lifetimes(low, temps)])
     final = [replace(b, offset=offsets.get(b.name, 0)) for b in every.values()]

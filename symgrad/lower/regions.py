@@ -36,7 +36,19 @@ from symgrad.ir.loops import (
 )
 from symgrad.ir.node import Node
 from symgrad.ir.op import Index, Place
-from symgrad.ir.types import DType, Dim, FloorDiv, Shape, Size, TensorType, boolean, i64, product, size_named, size_names
+from symgrad.ir.types import (
+    DType,
+    Dim,
+    FloorDiv,
+    Shape,
+    Size,
+    TensorType,
+    boolean,
+    i64,
+    product,
+    size_named,
+    size_names,
+)
 from symgrad.ops.loop import Layout
 
 CAPACITY = "capacity"
@@ -79,7 +91,9 @@ def region_block(w: Writer, n: Node) -> Block:
 def _cond(w: Writer, n: Node) -> Block:
     predicate, *operands = (w.must_place(a) for a in n.args)
     results = w.result_places(n)
-    arms = [w.block(g, dict(zip(g.params, operands, strict=True)), results) for g in (n.attr("then"), n.attr("otherwise"))]
+    arms = [
+        w.block(g, dict(zip(g.params, operands, strict=True)), results) for g in (n.attr("then"), n.attr("otherwise"))
+    ]
     test = w.fresh("test", boolean)
     return Let(test, predicate.load()), If(test, arms[0], arms[1])
 
@@ -166,4 +180,3 @@ def measured(size: Size, born: dict[str, Var]) -> Expr:
             term = factor if term == const_index(1) else Apply(MUL, (term, factor))
         total = add(total, term)
     return total
-

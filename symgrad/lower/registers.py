@@ -74,7 +74,9 @@ def expressions(s: Stmt) -> Iterator[Expr]:
         case While() | If():
             todo = [s.condition]
         case Extern():
-            todo = [a.index if isinstance(a, Address) else a.value for a in s.args if isinstance(a, Address | ByReference)]
+            todo = [
+                a.index if isinstance(a, Address) else a.value for a in s.args if isinstance(a, Address | ByReference)
+            ]
         case _ if hasattr(s, "value"):
             todo = [s.value]
     while todo:

@@ -261,3 +261,9 @@ def test_vmap_over_batches_of_many_lengths():
         x = RNG.normal(size=(n, m))
         same(f(x), 3 * x**2)
     assert f.cache_info().misses == 2
+
+
+def test_a_list_times_a_length_repeats_it():
+    f = sg.jit(lambda x: [0] * len(x))
+    for n in (3, 4, 2):
+        assert f(np.ones(n)) == [0] * n
