@@ -5,6 +5,7 @@
 array([0.        , 1.38177329])
 """
 
+from symgrad.api import checkpoint as checkpoint
 from symgrad.api import cond as cond
 from symgrad.api import custom_jvp as custom_jvp
 from symgrad.api import custom_vjp as custom_vjp

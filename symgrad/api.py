@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from symgrad.frontend import combinators, transforms
+from symgrad.frontend.checkpoint import Checkpointed
 from symgrad.frontend.compiled import Compiled, Options
 from symgrad.frontend.custom import CustomJvp, CustomVjp
 from symgrad.frontend.tracing import tracing
@@ -153,6 +155,20 @@ def custom_jvp(fun: Function) -> CustomJvp:
     ``rule(primals, tangents)`` returns ``(result, tangent)`` and is linear in the tangents.
     """
     return CustomJvp(fun)
+
+
+def checkpoint(fun: Function | None = None, *, every: int = 1) -> Any:
+    """``fun``, computed again on the way back instead of keeping its intermediate values: less memory, more time.
+
+    As the body of ``scan``, ``fori_loop`` or ``while_loop``, ``every=k`` keeps one state in k.
+
+    >>> grad(checkpoint(lambda x: x * x))(3.0)
+    np.float64(6.0)
+    """
+    every = operator.index(every)
+    if every < 1:
+        raise ValueError(f"checkpoint: every must be a positive integer, got {every!r}")
+    return Checkpointed(fun, every) if fun is not None else lambda f: Checkpointed(f, every)
 
 
 cond = combinators.cond

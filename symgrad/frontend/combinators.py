@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ShapeError
+from symgrad.frontend.checkpoint import body_of, run_in_blocks
 from symgrad.frontend.hooks import prepared
-from symgrad.frontend.regions import Steps, branch, run_loop
+from symgrad.frontend.regions import Steps, branch
 from symgrad.frontend.tracer import TracedSize, is_traced, size_of, value
 from symgrad.frontend.tracing import constant_value, tracing
 from symgrad.frontend.tree import flatten, tree_map, unflatten
@@ -77,9 +78,9 @@ def while_loop(cond_fun: Function, body_fun: Function, init_val: Any) -> Any:
         while cond_fun(state):
             state = body_fun(state)
         return state
-    test, body = prepared(cond_fun), prepared(body_fun)
+    test, (body, every) = prepared(cond_fun), body_of(body_fun)
     steps = Steps(test=lambda index, state: test(state))
-    return run_loop(steps, lambda index, state, slices: (body(state), ()), init_val, what="while_loop").state
+    return run_in_blocks(steps, lambda index, state, slices: (body(state), ()), init_val, every, "while_loop").state
 
 
 def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any) -> Any:
@@ -94,10 +95,10 @@ def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any) -> Any:
         for i in range(lower, upper):
             state = body_fun(i, state)
         return state
-    body = prepared(body_fun)
+    body, every = body_of(body_fun)
     fixed = all(type(x) in (int, TracedSize) for x in (lower, upper))
     steps = Steps(length=_trips(lower, upper)) if fixed else Steps(test=lambda index, state: lower + index < upper)
-    return run_loop(steps, lambda index, state, slices: (body(lower + index, state), ()), init_val, what="fori_loop").state
+    return run_in_blocks(steps, lambda index, state, slices: (body(lower + index, state), ()), init_val, every, "fori_loop").state
 
 
 def _trips(lower: Any, upper: Any) -> Size:
@@ -119,9 +120,9 @@ def scan(f: Function, init: Any, xs: Any = None, length: Any = None, reverse: bo
         return _plain_scan(f, init, leaves, tree, length, reverse)
     nodes = tuple(value(x) for x in leaves)
     count = _length(nodes, length)
-    step = prepared(f)
+    step, every = body_of(f)
     steps = Steps(length=count, xs=nodes, reverse=reverse)
-    ran = run_loop(steps, lambda index, state, slices: step(state, unflatten(tree, slices)), init, what="scan")
+    ran = run_in_blocks(steps, lambda index, state, slices: step(state, unflatten(tree, slices)), init, every, "scan")
     return ran.state, ran.stacked()
 
 

@@ -18,9 +18,10 @@ import ast
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
+from symgrad.frontend.nodes import HIDDEN, assign, at, constant, load
 from symgrad.frontend.source import FunctionNode
 
-RETURNED, RESULT = "_sg_returned", "_sg_result"
+RETURNED, RESULT = f"{HIDDEN}returned", f"{HIDDEN}result"
 Branching = ast.If | ast.While | ast.For
 
 
@@ -89,9 +90,9 @@ def lower(body: list[ast.stmt], fresh: Callable[[str], str]) -> Lowered:
     else:
         last = body[-1]
         if lowering.exits(body).falls:
-            body = [*body, ast.copy_location(ast.Return(_constant(None, last)), last)]
+            body = [*body, at(ast.Return(constant(None, last)), last)]
         start = lowering.flag(RETURNED, False, body[0])
-        end = ast.copy_location(ast.Return(_name(RESULT, last)), last)
+        end = at(ast.Return(load(RESULT, last)), last)
         out = [start, *lowering.block(body, None), end]
     return Lowered(lowering.stripped(out), lowering.more)
 
@@ -178,7 +179,7 @@ class _Lowering:
                 break
             flags = self._flags(exits, loop)
             if flags and rest:
-                guard = ast.copy_location(ast.If(self._none_of(flags, rest[0]), self.block(rest, loop), []), rest[0])
+                guard = at(ast.If(self._none_of(flags, rest[0]), self.block(rest, loop), []), rest[0])
                 return [*out, guard]
         return out
 
@@ -204,8 +205,8 @@ class _Lowering:
     def _statement(self, statement: ast.stmt, loop: _Loop | None) -> list[ast.stmt]:
         match statement:
             case ast.Return() if self.returns:
-                value = statement.value or _constant(None, statement)
-                return [_assign(RESULT, value, statement), self.flag(RETURNED, True, statement)]
+                value = statement.value or constant(None, statement)
+                return [assign(RESULT, value, statement), self.flag(RETURNED, True, statement)]
             case ast.Break() if loop is not None:
                 return [self.flag(loop.broke, True, statement)]
             case ast.Continue() if loop is not None:
@@ -225,7 +226,7 @@ class _Lowering:
         flags = self._flags(self.exits(statement.body), loop)
         if flags and statement.orelse:
             first = statement.orelse[0]
-            statement.orelse = [ast.copy_location(ast.If(self._none_of(flags, first), statement.orelse, []), first)]
+            statement.orelse = [at(ast.If(self._none_of(flags, first), statement.orelse, []), first)]
         statement.body = self.block(statement.body, loop)
         statement.orelse = self.block(statement.orelse, loop)
         statement.finalbody = self.block(statement.finalbody, loop)
@@ -244,23 +245,23 @@ class _Lowering:
         elif stops and isinstance(statement, ast.While):
             going = self._none_of(stops, statement.test)
             both = ast.BoolOp(ast.And(), [going, statement.test])
-            statement.test = going if forever else ast.copy_location(both, statement.test)
+            statement.test = going if forever else at(both, statement.test)
         after, statement.orelse = ([] if forever else statement.orelse), []
         if stops and after:
-            after = [ast.copy_location(ast.If(self._none_of(stops, after[0]), after, []), after[0])]
+            after = [at(ast.If(self._none_of(stops, after[0]), after, []), after[0])]
         return ([self.flag(loop.broke, False, statement)] if exits.breaks else []), after
 
     # --- flags ---
 
     def flag(self, name: str, value: bool, place: ast.stmt) -> ast.stmt:
-        setting = _assign(name, _constant(value, place), place)
+        setting = assign(name, constant(value, place), place)
         self._settings[setting] = name
         return setting
 
     def _none_of(self, flags: list[str], place: ast.stmt | ast.expr) -> ast.expr:
         self.tested.update(flags)
-        nots = [ast.copy_location(ast.UnaryOp(ast.Not(), _name(name, place)), place) for name in flags]
-        return nots[0] if len(nots) == 1 else ast.copy_location(ast.BoolOp(ast.And(), list[ast.expr](nots)), place)
+        nots = [at(ast.UnaryOp(ast.Not(), load(name, place)), place) for name in flags]
+        return nots[0] if len(nots) == 1 else at(ast.BoolOp(ast.And(), list[ast.expr](nots)), place)
 
     def stripped(self, body: list[ast.stmt]) -> list[ast.stmt]:
         """Leave out the setting of flags that nothing tests; in place."""
@@ -269,7 +270,7 @@ class _Lowering:
             statements = lists.pop()
             kept = [s for s in statements if s not in self._settings or self._settings[s] in self.tested]
             if not kept and statements:
-                kept = [ast.copy_location(ast.Pass(), statements[0])]
+                kept = [at(ast.Pass(), statements[0])]
             statements[:] = kept
             for statement in kept:
                 lists += _lists_in(statement)
@@ -292,15 +293,3 @@ def _lists_in(statement: ast.stmt) -> Iterator[list[ast.stmt]]:
 def _forever(statement: ast.While | ast.For) -> bool:
     test = statement.test if isinstance(statement, ast.While) else None
     return isinstance(test, ast.Constant) and bool(test.value)
-
-
-def _name(name: str, place: ast.AST) -> ast.expr:
-    return ast.copy_location(ast.Name(name, ast.Load()), place)
-
-
-def _constant(value: bool | None, place: ast.AST) -> ast.expr:
-    return ast.copy_location(ast.Constant(value), place)
-
-
-def _assign(name: str, value: ast.expr, place: ast.AST) -> ast.stmt:
-    return ast.copy_location(ast.Assign([ast.copy_location(ast.Name(name, ast.Store()), place)], value), place)

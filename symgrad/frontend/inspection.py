@@ -20,6 +20,7 @@ from symgrad.frontend.methods import roots
 from symgrad.frontend.lines import is_internal
 from symgrad.frontend.trace import Traced, trace_call
 from symgrad.frontend.tracer import Tracer
+from symgrad.frontend.tracing import current_trace
 from symgrad.frontend.tree import flatten
 from symgrad.ir.graph import Graph
 from symgrad.ir.loops import For, statements
@@ -36,15 +37,15 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def local_names(into: dict[Node, str]) -> Iterator[None]:
-    """Collect the names that the user's functions give to traced values, as these functions return."""
+def local_names() -> Iterator[None]:
+    """Let the trace note the names that the user's functions give to values, as these functions return."""
 
     def on_return(frame: FrameType, event: str, argument: Any) -> None:
         if event == "return" and not is_internal(frame.f_code.co_filename):
             arguments = set(frame.f_code.co_varnames[: frame.f_code.co_argcount])
             for name, x in frame.f_locals.items():
                 if type(x) is Tracer and name not in arguments:
-                    into.setdefault(x.node, name)
+                    current_trace().labels.setdefault(x.node, name)
 
     before = sys.getprofile()
     sys.setprofile(on_return)
@@ -73,12 +74,11 @@ def formula(compiled: Compiled, specs: dict[str, Any], *, simplify: bool, expand
     names = [n for n, a in args.items() if isinstance(a, Spec)]
     positional = tuple(args[q.name] for q in parameters if q.kind is not q.KEYWORD_ONLY)
     keywords = {q.name: args[q.name] for q in parameters if q.kind is q.KEYWORD_ONLY}
-    labels: dict[Node, str] = {}
-    traced = _trace(compiled, fun, argnums, positional, keywords, labels)
+    traced = _trace(compiled, fun, argnums, positional, keywords)
     wrt = [names.index(parameters[k].name) for k in argnums]
     return scalar_formula(
         traced.graph, title=compiled.__name__, names=[*names, *_captured_names(traced)], wrt=wrt, simplify=simplify, expand=expand,
-        labels=labels,
+        labels=dict(traced.labels),
     )  # fmt: skip
 
 
@@ -91,7 +91,7 @@ def _captured_names(traced: Traced) -> list[str]:
 
 
 def _trace(
-    compiled: Compiled, fun: Any, argnums: tuple[int, ...], args: tuple[Any, ...], kwargs: dict[str, Any], labels: dict[Node, str]
+    compiled: Compiled, fun: Any, argnums: tuple[int, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Traced:
     def flat(*args: Any, **kwargs: Any) -> Any:
         if not argnums:
@@ -100,7 +100,7 @@ def _trace(
         return value[0] if compiled.settings.get("has_aux") else value, *flatten(grads)[0]
 
     leaves, tree = flatten((args, kwargs))
-    with local_names(labels):
+    with local_names():
         return trace_call(
             flat, leaves, tree, free=False, stabilize=compiled.options.stabilize, specs=True, roots=roots(compiled.__wrapped__)
         )
@@ -111,8 +111,8 @@ def verify(compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     fun, argnums = gradient_parts(compiled)
     args, kwargs = compiled.bound(args, kwargs)
     leaves, tree = flatten((args, kwargs))
-    primal = _trace(compiled, fun, (), args, kwargs, {})
-    full = _trace(compiled, fun, argnums, args, kwargs, {})
+    primal = _trace(compiled, fun, (), args, kwargs)
+    full = _trace(compiled, fun, argnums, args, kwargs)
     values = [np.asarray(x) for x in leaves if not is_static(x)]
     captured = [np.asarray(reach.read()) for reach, _ in primal.captures]
     inputs = [*values, *captured]

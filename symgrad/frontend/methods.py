@@ -66,6 +66,7 @@ class Bound:
 
     def __init__(self, compiled: _Compiled, instance: Any) -> None:
         functools.update_wrapper(self, compiled.__wrapped__)
+        self.__name__ = str(getattr(compiled.__wrapped__, "__name__", ""))
         self.__func__ = compiled
         self.__self__ = instance
 
@@ -83,6 +84,9 @@ class Bound:
             raise AttributeError(name)
         found = getattr(self.__func__, name)
         return functools.partial(self._call, found) if callable(found) else found
+
+    def __reduce__(self) -> Any:
+        return getattr, (self.__self__, self.__name__)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Bound) and self.__func__ is other.__func__ and self.__self__ is other.__self__

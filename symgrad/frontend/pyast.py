@@ -22,18 +22,22 @@ import types
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol, cast
+from typing import Protocol, TypeAlias, cast
 
 from symgrad.errors import UnsupportedError
+from symgrad.frontend.nodes import HIDDEN, HOOKS, constant, hook
+from symgrad.frontend.pycontrol import BAREFRAME_CALLS, FRAME_CALLS, THUNKS, Control
 from symgrad.frontend.scopes import Origin, Scoped, bindings
 from symgrad.frontend.source import FUTURE_FLAGS, CodeCache, FunctionNode, Located, clone, codes_within, locate, mangle
 
-HOOKS = "__sg__"
 _FACTORY, _FUNCTION = "__sg_factory__", "__sg_function__"
 _BUILTINS = frozenset(vars(builtins)) | {"__debug__"}
-# Calls that read the calling frame: the caller must stay the user's function. The second set does so without arguments.
-_FRAME_CALLS = frozenset({"locals", "globals", "eval", "exec"})
-_BARE_FRAME_CALLS = frozenset({"super", "vars", "dir"})
+
+
+Run: TypeAlias = Callable[[], object]
+Value: TypeAlias = Callable[[], object]
+Names: TypeAlias = tuple[str, ...]
+Place: TypeAlias = tuple[int, int]
 
 
 class Hooks(Protocol):
@@ -53,6 +57,52 @@ class Hooks(Protocol):
 
     def slice(self, start: object, stop: object, step: object, /) -> object:
         """Return the slice object for ``start:stop:step``."""
+
+    # Control flow. ``names`` are the variables that the parts assign, ``dead`` those of them that nothing reads any
+    # more afterwards (at the end of a round, for loops), ``place`` a line and column.
+
+    def branch(
+        self, test: object, then: Run, otherwise: Run | None, names: Names, dead: Names, place: Place, /
+    ) -> Run:
+        """Return the arm to run."""
+
+    def repeat(self, test: Value, body: Run, names: Names, dead: Names, place: Place, /) -> None:
+        """Run ``body`` while ``test()`` holds."""
+
+    def each(
+        self,
+        iterable: object,
+        body: Callable[[object], object],
+        names: Names,
+        dead: Names,
+        place: Place,
+        more: Value | None,
+        /,
+    ) -> None:
+        """Run ``body`` on each item, as long as ``more()`` holds after it."""
+
+    def choose(self, test: object, then: Value, otherwise: Value, place: Place, /) -> Value:
+        """Return the function that gives the value of a conditional expression."""
+
+    def both(self, first: object, rest: tuple[Value, ...], place: Place, /) -> object:
+        """Return the value of ``first and ...``."""
+
+    def either(self, first: object, rest: tuple[Value, ...], place: Place, /) -> object:
+        """Return the value of ``first or ...``."""
+
+    def negate(self, value: object, /) -> object:
+        """Return ``not value``."""
+
+    def compare(
+        self, operators: tuple[str, ...], first: object, second: object, rest: tuple[Value, ...], place: Place, /
+    ) -> object:
+        """Return the value of a chain of comparisons; each operand after the second is asked for when it is needed."""
+
+    def check(self, test: object, message: Value | None, place: Place, /) -> object:
+        """Return what ``assert`` should see as its test."""
+
+    def present(self, value: object, /) -> object:
+        """Return the value of a variable that may have been given one in one arm of a branch only."""
 
 
 def rewrite(fun: types.FunctionType, hooks: Hooks) -> types.FunctionType:
@@ -119,6 +169,9 @@ def _with_keywords(function: Callable[..., object], keywords: dict[str, object])
 # ---- loads ---------------------------------------------------------------------------------------------------------
 
 
+_UNASKED = {HOOKS, "__class__"}
+
+
 class _Loads(Scoped):
     """Sends calls, outer names, attribute and item loads through the hooks."""
 
@@ -130,36 +183,38 @@ class _Loads(Scoped):
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
         name = mangle(node.id, self.scope.class_name)
-        if not isinstance(node.ctx, ast.Load) or name == HOOKS or name in self.rebound:
+        if not isinstance(node.ctx, ast.Load) or name in _UNASKED or name in self.rebound:
             return node
         origin = self.scope.origin(name, self.free)
         if origin is Origin.LOCAL or (origin is Origin.GLOBAL and name in self.builtins):
             return node
-        return _hook("outer", [_constant(name, node), node], node)
+        return hook("outer", [constant(name, node), node], node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         self.generic_visit(node)
         if not isinstance(node.ctx, ast.Load):
             return node
-        name = _constant(mangle(node.attr, self.scope.class_name), node)
-        return _hook("attribute", [node.value, name], _from_attribute(node, node))
+        name = constant(mangle(node.attr, self.scope.class_name), node)
+        return hook("attribute", [node.value, name], _from_attribute(node, node))
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         if not isinstance(node.ctx, ast.Load):
             return self.generic_visit(node)
         owner = self.visit(node.value)
-        return _hook("item", [owner, self.visit(_slices_called(node.slice))], node)
+        return hook("item", [owner, self.visit(_slices_called(node.slice))], node)
 
     def visit_Call(self, node: ast.Call) -> ast.AST:
         place: ast.expr = node
         if isinstance(node.func, ast.Attribute) and not _unpacks(node):
             place = _from_attribute(node, node.func)
         plain = self._is_hook(node.func) or self._looks_at_frame(node)
-        func = node.func if plain else _hook("callee", [self.visit(node.func)], place)
+        func = self._plain_function(node.func) if plain else hook("callee", [self.visit(node.func)], place)
         node.args, node.keywords = self.each(node.args), self.each(node.keywords)
         return ast.copy_location(ast.Call(func, node.args, node.keywords), place)
 
     def _is_hook(self, func: ast.expr) -> bool:
+        if isinstance(func, ast.Call):  # the call of what a hook returned
+            return self._is_hook(func.func) and isinstance(func.func, ast.Attribute) and func.func.attr in THUNKS
         return isinstance(func, ast.Attribute) and isinstance(func.value, ast.Name) and func.value.id == HOOKS
 
     def _looks_at_frame(self, node: ast.Call) -> bool:
@@ -168,7 +223,7 @@ class _Loads(Scoped):
         name, bare = node.func.id, not node.args and not node.keywords
         if self.scope.origin(name, self.free) is not Origin.GLOBAL:
             return False
-        return name in _FRAME_CALLS or (name in _BARE_FRAME_CALLS and bare)
+        return name in FRAME_CALLS or (name in BAREFRAME_CALLS and bare)
 
 
 def _rebound(located: Located) -> set[str]:
@@ -206,24 +261,11 @@ def _from_attribute(node: ast.expr, attribute: ast.Attribute) -> ast.expr:
 def _slices_called(key: ast.expr) -> ast.expr:
     """``a:b:c`` in a subscript, alone or in a tuple, as an expression (not yet visited)."""
     if isinstance(key, ast.Slice):
-        parts = [part or _constant(None, key) for part in (key.lower, key.upper, key.step)]
-        return _hook("slice", parts, key)
+        parts = [part or constant(None, key) for part in (key.lower, key.upper, key.step)]
+        return hook("slice", parts, key)
     if isinstance(key, ast.Tuple):
         key.elts = [_slices_called(element) for element in key.elts]
     return key
-
-
-def _constant(value: str | None, place: ast.expr) -> ast.expr:
-    return ast.copy_location(ast.Constant(value), place)
-
-
-def _hook(name: str, args: list[ast.expr], place: ast.expr) -> ast.expr:
-    """``__sg__.name(*args)`` at ``place``; the function's own nodes are a point, lest a multi-line call end there."""
-    owner = ast.copy_location(ast.Name(HOOKS, ast.Load()), place)
-    func = ast.copy_location(ast.Attribute(owner, name, ast.Load()), place)
-    for node in (owner, func):
-        node.end_lineno, node.end_col_offset = place.lineno, place.col_offset
-    return ast.copy_location(ast.Call(func, args, []), place)
 
 
 # ---- building --------------------------------------------------------------------------------------------------------

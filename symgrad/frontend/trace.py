@@ -202,7 +202,7 @@ def _finished(
     truths = tuple(_truth(n, answer, params) for n, answer in trace.truths.items() if known.issuperset(_params(n)))
     return Traced(
         canonical(graph), sizes, tuple(inputs), captures, tuple(recorder.guards.values()), pins, truths, tuple(outputs), tree,
-        tuple(rewrites), {},
+        tuple(rewrites), dict(trace.labels),
     )  # fmt: skip
 
 

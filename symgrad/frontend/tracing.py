@@ -48,13 +48,14 @@ def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 class Trace:
     """``known``: the values of parameters that stand for Python numbers; ``pins``: those that Python needed.
 
-    ``truths``: the conditions on such numbers that Python asked for, and their answers. ``stabilize``: naive forms may
-    be replaced by stable ones.
+    ``truths``: the conditions on such numbers that Python asked for, and their answers. ``labels``: names that
+    the user's functions give to values, where they are asked for. ``stabilize``: naive forms may be replaced by stable ones.
     """
 
     known: dict[Node, Any] = field(default_factory=dict)
     pins: dict[Node, Any] = field(default_factory=dict)
     truths: dict[Node, bool] = field(default_factory=dict)
+    labels: dict[Node, str] = field(default_factory=dict)
     stabilize: bool = True
 
     def decide(self, node: Node) -> bool | None:

@@ -91,15 +91,21 @@ def trace_piece(fun: Function, call: Callable[[list[Tracer]], Any], actual: Sequ
     for q, a in zip(params, actual, strict=True):
         if q in trace.pins:
             trace.pin(a)
-    truths = list(trace.truths)
-    for n, placed in zip(truths, substitute(truths, dict(zip(params, actual, strict=True))), strict=True):
-        trace.truths.setdefault(placed, trace.truths[n])
+    for noted in (trace.truths, trace.labels):
+        _placed(noted, dict(zip(params, actual, strict=True)))
     leaves, tree = flatten(out)
     nodes = tuple(_result(fun, leaf) for leaf in leaves)
     nodes = tidy(Graph(params, nodes)).results
     if trace.stabilize:
         nodes = stabilise(Graph(params, nodes)).results
     return Piece(params, tuple(actual), nodes, tree, tuple(is_weak(x) for x in leaves))
+
+
+def _placed(noted: dict[Node, Any], actual: dict[Node, Node]) -> None:
+    """What is noted of nodes of an inner function also holds of them on its actual arguments."""
+    nodes = list(noted)
+    for n, placed in zip(nodes, substitute(nodes, dict(actual)), strict=True):
+        noted.setdefault(placed, noted[n])
 
 
 def _result(fun: Function, leaf: Any) -> Node:

@@ -35,10 +35,10 @@ from symgrad.lower.bands import Band, banded, block_rows
 from symgrad.lower.expand import expand
 from symgrad.lower.memory import Lifetime, plan
 from symgrad.lower.nests import NestWriter, loop_over
+from symgrad.lower.pack import pack
 from symgrad.lower.rebuild import map_block
 from symgrad.lower.regions import CAPACITY, TAPE_FULL, measured, region_block
 from symgrad.lower.registers import in_registers
-from symgrad.lower.pack import pack
 from symgrad.lower.schedule import Schedule, Task, nest_operand, nest_operands, reads, schedule
 from symgrad.lower.shapes import memory_of, root, small_tail
 from symgrad.lower.values import Memory
@@ -105,8 +105,8 @@ class Lowering:
         """The memory of a node: its own, or that of what it is a reshape of."""
         base = root(n)
         if base.op is GET:
-            several = self.several[base.args[0]]
-            return replace(several[base.attr("index")], type=n.type)
+            one: Place = self.several[base.args[0]][base.attr("index")]
+            return replace(one, type=n.type)
         if (found := self.given.get(base)) is not None:
             return replace(found, type=n.type)
         buffer = self.buffers.get(base)
@@ -178,9 +178,10 @@ def _begun(whole: Whole, graph: Graph) -> Lowering:
 
 def _written(low: Lowering, *, outermost: bool) -> Block:
     body: list[Stmt] = []
-    for low.step, band in enumerate(low.bands):
+    for step, band in enumerate(low.bands):
+        low.step = step
         if outermost:
-            low.whole.step = low.step
+            low.whole.step = step
         first = band.tasks[0]
         body.extend(_alone(low, first) if first.alone else _band(low, band))
     return tuple(body)

@@ -19,7 +19,7 @@ from symgrad.ir.graph import Graph, dependents, substitute, topological
 from symgrad.ir.node import GET, Node, TupleType, fresh_serial, param
 from symgrad.ir.op import Op, Region, register
 from symgrad.ir.sizes import same_shape
-from symgrad.ir.types import Size, TensorType, boolean, size_named
+from symgrad.ir.types import Size, TensorType, boolean, size_named, size_names
 from symgrad.ops import pointwise as p
 from symgrad.ops.control import Pull, Push, along, batched_graph, get, or_zero, results_of
 from symgrad.ops.folds import sum_
@@ -83,8 +83,13 @@ def _loop_numpy(evaluate: Any, *args: Any, body: Graph, condition: Graph | None,
 
 
 def new_trips() -> str:
-    """A name for the number of trips of a while loop."""
-    return f"trips{fresh_serial()}"
+    """A name for the number of trips of a while loop; no user's size has a dot in its name."""
+    return f"trips.{fresh_serial()}"
+
+
+def born_at_run_time(size: Size | None) -> bool:
+    """Whether a length is that of a while loop, known when the loop has run."""
+    return size is not None and any(name.startswith("trips.") for name in size_names(size))
 
 
 def _loop_vjp(
@@ -108,6 +113,8 @@ def _loop_vjp(
     filled = [or_zero(g, w) for g, w in zip(grads, wrt, strict=True)]
     used = set(topological(filled))
     taped = [k for k, c in enumerate(carry) if c in used]
+    if condition is not None and not taped:
+        taped = [min(range(len(carry)), key=lambda k: carry[k].ndim)]  # the way back needs to know how long the way was
     forward = loop(
         *args, body=Graph(body.params, (*body.results, *(carry[k] for k in taped)), origin=body), condition=condition, length=length,
         trips=trips, layout=layout, reverse=reverse,
