@@ -156,7 +156,8 @@ def _forward_mask(n: Node, tangents: Sequence[Linear | None], attrs: dict[str, A
         for t, a in zip(tangents, n.args, strict=True)
     )
     if op.jvp is not None:
-        return op.jvp(bools, n, *n.args, **attrs)
+        moved: Node | None = op.jvp(bools, n, *n.args, **attrs)
+        return moved
     return op(*(zeros(a.shape, boolean) if b is None else b for b, a in zip(bools, n.args, strict=True)), **attrs)
 
 

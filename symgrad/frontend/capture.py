@@ -38,13 +38,20 @@ class Reach:
     def item(self, key: Any) -> Reach:
         return Reach((*self.key, "item", key), lambda: self.read()[key])
 
+    def __str__(self) -> str:
+        """As it is written: ``scale``, ``self.layers[0].w``."""
+        named = self.key[0] in ("global", "cell")
+        name, steps = (str(self.key[2]), self.key[3:]) if named else (self.key[0], self.key[2:])
+        pairs = zip(steps[::2], steps[1::2], strict=True)
+        return name + "".join(f".{step}" if kind == "attribute" else f"[{step!r}]" for kind, step in pairs)
+
 
 def global_reach(namespace: dict[str, Any], name: str) -> Reach:
     return Reach(("global", id(namespace), name), lambda: namespace[name])
 
 
-def cell_reach(cell: types.CellType) -> Reach:
-    return Reach(("cell", id(cell)), lambda: cell.cell_contents)
+def cell_reach(cell: types.CellType, name: str) -> Reach:
+    return Reach(("cell", id(cell), name), lambda: cell.cell_contents)
 
 
 def constant_reach(value: Any) -> Reach:

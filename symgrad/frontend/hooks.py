@@ -48,7 +48,7 @@ class FunctionHooks:
 
     def _reach(self, name: str) -> Reach:
         cell = self.cells.get(name)
-        return cell_reach(cell) if cell is not None else global_reach(self.namespace, name)
+        return cell_reach(cell, name) if cell is not None else global_reach(self.namespace, name)
 
     def attribute(self, owner: Any, name: str, /) -> Any:
         r = recorder()

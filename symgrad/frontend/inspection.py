@@ -87,7 +87,8 @@ def _default(parameter: inspect.Parameter) -> Any:
 
 
 def _captured_names(traced: Traced) -> list[str]:
-    return [str(reach.key[-1]) if reach.key[0] == "global" else f"c{k}" for k, (reach, _) in enumerate(traced.captures)]
+    names = [str(reach) for reach, _ in traced.captures]
+    return [name if name.isidentifier() and names.count(name) == 1 else f"c{k}" for k, name in enumerate(names)]
 
 
 def _trace(
@@ -155,7 +156,7 @@ def _explained(compiled: Compiled, k: int, variant: Variant) -> str:
             f"  rewritten for stability: {', '.join(traced.rewrites) or 'nothing'}",
             f"  graph: {before} nodes, {after} after simplification",
             f"  loops: {loops}; temporaries: {_sizes(temps)}",
-            f"  read from outside at each call: {', '.join(str(r.key[-1]) for r, _ in traced.captures) or 'nothing'}",
+            f"  read from outside at each call: {', '.join(str(r) for r, _ in traced.captures) or 'nothing'}",
             f"  assumed of lengths: {', '.join(assumed) or 'nothing'}",
             f"  code: {'compiled' if variant.executable.native.compiled else 'from the disk cache'}",
         ]

@@ -90,7 +90,7 @@ def token(leaf: Any, path: str) -> Token:
     if kind is float or kind is int:
         if kind is int and not -(2**63) <= leaf < 2**63:
             raise DTypeError(f"argument {path} is {leaf}, which does not fit into 64 bits; pass it as a float or as static")
-        return kind
+        return kind.__name__
     if kind is Static:
         return leaf.token()  # type: ignore[no-any-return]  # Static
     if isinstance(leaf, np.generic):

@@ -11,12 +11,13 @@ import numpy as np
 
 from symgrad.codegen.llvm import default_cache, load
 from symgrad.compiler import Executable
-from symgrad.errors import ShapeError, SymgradError, UnsupportedError
+from symgrad.errors import DTypeError, ShapeError, SymgradError, UnsupportedError
 from symgrad.frontend.leaves import Spec, as_spec, is_static
 from symgrad.frontend.trace import Traced
 from symgrad.frontend.tree import TreeDef, flatten
 from symgrad.ir.graph import Graph
 from symgrad.ir.loops import Program
+from symgrad.ir.node import Node
 from symgrad.ir.programs import program_text
 from symgrad.ir.sizes import assuming
 from symgrad.lower.cost import cost
@@ -69,7 +70,7 @@ class Lowered:
             captured = self.traced.captured()
             if captured is None:
                 raise ShapeError(f"{self.name}: values from outside have changed since it was lowered")
-            arrays = [np.asarray(v) for v in [*values, *captured]]
+            arrays = [_array(v, q, self.name) for v, q in zip([*values, *captured], self.graph.params, strict=True)]
             sizes = self.traced.lengths([*values, *captured]) if _ranks_fit(self.graph, arrays) else None
             if sizes is None:
                 shapes = ", ".join(str(a.shape) for a in arrays)
@@ -82,6 +83,15 @@ class Lowered:
     @cached_property
     def _executable(self) -> Executable:
         return Executable(self.graph, self.program, load(self.program, cache=default_cache()))
+
+
+def _array(value: Any, like: Node, name: str) -> np.ndarray[Any, Any]:
+    """An argument of the dtype that the program was lowered for; Python numbers adapt theirs."""
+    array, wanted = np.asarray(value), like.dtype.numpy
+    weak = type(value) in (int, float) and np.can_cast(array.dtype, wanted, "same_kind")
+    if not weak and array.dtype.newbyteorder("=") != wanted:
+        raise DTypeError(f"{name} was lowered for {wanted} arguments, got {array.dtype}")
+    return array
 
 
 def _ranks_fit(graph: Graph, arrays: list[np.ndarray[Any, Any]]) -> bool:

@@ -26,7 +26,7 @@ from typing import Protocol, TypeAlias, cast
 
 from symgrad.errors import UnsupportedError
 from symgrad.frontend.nodes import HIDDEN, HOOKS, constant, hook
-from symgrad.frontend.pycontrol import BAREFRAME_CALLS, FRAME_CALLS, THUNKS, Control
+from symgrad.frontend.pycontrol import BARE_FRAME_CALLS, FRAME_CALLS, THUNKS, Control
 from symgrad.frontend.scopes import Origin, Scoped, bindings
 from symgrad.frontend.source import FUTURE_FLAGS, CodeCache, FunctionNode, Located, clone, codes_within, locate, mangle
 
@@ -208,7 +208,8 @@ class _Loads(Scoped):
         if isinstance(node.func, ast.Attribute) and not _unpacks(node):
             place = _from_attribute(node, node.func)
         plain = self._is_hook(node.func) or self._looks_at_frame(node)
-        func = self._plain_function(node.func) if plain else hook("callee", [self.visit(node.func)], place)
+        inner = self.visit(node.func) if not plain or isinstance(node.func, ast.Call) else node.func
+        func = inner if plain else hook("callee", [inner], place)
         node.args, node.keywords = self.each(node.args), self.each(node.keywords)
         return ast.copy_location(ast.Call(func, node.args, node.keywords), place)
 
@@ -223,7 +224,7 @@ class _Loads(Scoped):
         name, bare = node.func.id, not node.args and not node.keywords
         if self.scope.origin(name, self.free) is not Origin.GLOBAL:
             return False
-        return name in FRAME_CALLS or (name in BAREFRAME_CALLS and bare)
+        return name in FRAME_CALLS or (name in BARE_FRAME_CALLS and bare)
 
 
 def _rebound(located: Located) -> set[str]:
@@ -302,6 +303,7 @@ def _compiled(fun: types.FunctionType, located: Located) -> types.CodeType:
 def _compile(located: Located, code: types.CodeType, shadowed: frozenset[str]) -> types.CodeType:
     node = cast("FunctionNode", clone(located.node))
     try:
+        Control(located, code.co_freevars).function(node)
         _Loads(located, code.co_freevars, shadowed).function(node)
         module = _factory(node, located.class_name, code.co_freevars)
         outermost = compile(module, code.co_filename, "exec", code.co_flags & FUTURE_FLAGS, dont_inherit=True)
@@ -311,7 +313,7 @@ def _compile(located: Located, code: types.CodeType, shadowed: frozenset[str]) -
         ) from None
     wanted = _FUNCTION if not isinstance(node, ast.Lambda) else "<lambda>"
     new = next(inner for inner in codes_within(outermost) if inner.co_name == wanted)
-    return _renamed(new, new.co_qualname, code.co_qualname).replace(co_name=code.co_name)
+    return _renamed(new, code.co_name, code.co_qualname)
 
 
 def _factory(node: FunctionNode, class_name: str | None, free: Iterable[str]) -> ast.Module:
@@ -339,18 +341,22 @@ def _factory(node: FunctionNode, class_name: str | None, free: Iterable[str]) ->
     return ast.Module([outermost], [])
 
 
-def _renamed(code: types.CodeType, old: str, new: str) -> types.CodeType:
-    """Replace the qualified name ``old`` by ``new``, also where it begins those of nested functions and classes."""
+def _renamed(code: types.CodeType, name: str, new: str) -> types.CodeType:
+    """Give ``code`` a name and a qualified name; those nested in it begin with the latter, and arms have the same."""
+    old = code.co_qualname
 
     def rename(value: object) -> object:
-        if isinstance(value, types.CodeType):
-            return _renamed(value, old, new)
-        if isinstance(value, str) and value.startswith(f"{old}.<locals>."):  # the body of a class stores its own name
-            return new + value[len(old) :]
-        return value
+        if isinstance(value, str) and value == old and "<locals>" in old:  # the body of a class stores its own name
+            return new
+        if not isinstance(value, types.CodeType):
+            return value
+        if value.co_name.startswith(HIDDEN) or HIDDEN in value.co_varnames:
+            return _renamed(value, name, new)
+        inside = value.co_qualname.startswith(f"{old}.")
+        return _renamed(value, value.co_name, new + value.co_qualname[len(old) :] if inside else value.co_qualname)
 
     consts = tuple(rename(const) for const in code.co_consts)
-    return code.replace(co_qualname=new + code.co_qualname[len(old) :], co_consts=consts)
+    return code.replace(co_name=name, co_qualname=new, co_consts=consts)
 
 
 def _bind(code: types.CodeType, fun: types.FunctionType, hooks: Hooks) -> types.FunctionType:

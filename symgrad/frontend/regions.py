@@ -6,6 +6,7 @@ the region: they are computed there and nowhere else, so that what is not run ca
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -135,11 +136,15 @@ def branch(test: Any, then: Function, otherwise: Function, *, names: Sequence[st
     if left.tree != right.tree:
         raise TraceError(f"the arms of {what} give different structures: {left.tree} and {right.tree}")
     kinds = [_joined(a, b, names[k] if k < len(names) else "", what) for k, (a, b) in enumerate(zip(left.leaves, right.leaves, strict=True))]
-    results = [r.run(lambda r=r: [p.as_dtype(value(x), d) for x, (d, _) in zip(r.leaves, kinds, strict=True)]) for r in arms]
+    results = [r.run(functools.partial(_cast, r.leaves, [d for d, _ in kinds])) for r in arms]
     graphs, captured = close(arms, results)
     out = results_of(cond(predicate, *captured, then=graphs[0], otherwise=graphs[1]))
     assert left.tree is not None
     return unflatten(left.tree, [wrap(n, weak=w) for n, (_, w) in zip(out, kinds, strict=True)])
+
+
+def _cast(leaves: Sequence[Any], dtypes: Sequence[DType]) -> list[Node]:
+    return [p.as_dtype(value(x), d) for x, d in zip(leaves, dtypes, strict=True)]
 
 
 def _joined(a: Any, b: Any, name: str, what: str) -> tuple[DType, bool]:
@@ -203,14 +208,17 @@ def run_loop(steps: Steps, body: Function, init: Any, *, names: Sequence[str] = 
         index, carry = param(TensorType(i64)), state.params()
         slices = [param(x.type.with_shape(x.shape[1:])) for x in steps.xs]
         region = Region((index, *carry, *slices))
-        inputs = (wrap(index, weak=True), state, carry, slices)
-        region.trace(lambda inputs=inputs: body(inputs[0], inputs[1].tracers(inputs[2]), [wrap(s) for s in inputs[3]]))
+        region.trace(functools.partial(_trip, body, state, index, carry, slices))
         after, ys, ys_tree = _split(region, state, what)
         new = _promoted(state, after, names, what)
         if new is None:
             return _assembled(steps, state, region, (after, ys, ys_tree))
         state = new
     raise TraceError(f"the state of {what} changes its dtypes again and again")
+
+
+def _trip(body: Function, state: State, index: Node, carry: list[Node], slices: list[Node]) -> Any:
+    return body(wrap(index, weak=True), state.tracers(carry), [wrap(s) for s in slices])
 
 
 def _split(region: Region, state: State, what: str) -> tuple[list[Any], list[Any], TreeDef]:
@@ -244,7 +252,7 @@ def _assembled(steps: Steps, state: State, region: Region, given: tuple[list[Any
     after, ys, ys_tree = given
 
     def nodes() -> list[Node]:
-        return [*(p.as_dtype(value(x), n.dtype) for x, n in zip(after, state.nodes, strict=True)), *map(value, ys)]
+        return [*_cast(after, [n.dtype for n in state.nodes]), *map(value, ys)]
 
     regions, results = [region], [region.run(nodes)]
     if steps.test is not None:

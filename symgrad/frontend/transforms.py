@@ -408,7 +408,7 @@ def vmap(fun: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
         nodes = [value(x) for x in leaves]
         batched = [(n, _axis(a, n, fun)) for n, a in zip(nodes, axes, strict=True)]
         size = _batch_size(batched, fun)
-        types = [n if a is None else n.type.with_shape(s for k, s in enumerate(n.shape) if k != a) for n, a in batched]
+        types = [n.type if a is None else n.type.with_shape(s for k, s in enumerate(n.shape) if k != a) for n, a in batched]
         inner = {k: param(t) for k, (t, (_, a)) in enumerate(zip(types, batched, strict=True)) if a is not None}
 
         def call() -> Any:

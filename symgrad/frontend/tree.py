@@ -12,7 +12,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
 from functools import lru_cache
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -199,7 +199,7 @@ def register_leaf(cls: C) -> C:
     return cls
 
 
-def flatten(tree: object) -> tuple[list[object], TreeDef]:
+def flatten(tree: object) -> tuple[list[Any], TreeDef]:
     """Return the leaves of ``tree`` and its definition.
 
     >>> leaves, treedef = flatten({"w": [1.0, 2.0], "b": 3.0})
@@ -217,7 +217,7 @@ def flatten(tree: object) -> tuple[list[object], TreeDef]:
         raise TraceError(f"a {type(tree).__name__} is nested too deeply, or contains itself") from None
 
 
-def unflatten(treedef: TreeDef, leaves: Iterable[object]) -> object:
+def unflatten(treedef: TreeDef, leaves: Iterable[object]) -> Any:
     """Build the tree of this definition from its leaves.
 
     >>> unflatten(flatten((1, [2, None]))[1], "ab")
@@ -229,7 +229,7 @@ def unflatten(treedef: TreeDef, leaves: Iterable[object]) -> object:
     return _build(treedef, iter(leaves))
 
 
-def tree_map(fn: Callable[..., object], *trees: object) -> object:
+def tree_map(fn: Callable[..., object], *trees: object) -> Any:
     """Apply ``fn`` to corresponding leaves of trees of one structure; the result has the first one's.
 
     >>> tree_map(lambda x, y: x + y, {"a": 1, "b": (2,)}, {"b": (20,), "a": 10})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -157,7 +157,7 @@ def size_parameters(graph: Graph) -> tuple[str, ...]:
     return tuple(n for n in names if n not in born)
 
 
-def evaluate(graph: Graph, *arrays: Any, sizes: dict[str, int] | None = None) -> list[Any]:
+def evaluate(graph: Graph, *arrays: Any, sizes: Mapping[str, int] | None = None) -> list[Any]:
     """The reference meaning of a graph: each primitive's NumPy function in turn."""
     known = dict(sizes or {})
     for p, a in zip(graph.params, arrays, strict=True):

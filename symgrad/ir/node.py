@@ -121,10 +121,8 @@ def make(op: Op, *args: Node, **attrs: Any) -> Node:
 
 
 def _found_in(scopes: list[dict[tuple[Any, ...], Node]], key: tuple[Any, ...]) -> Node | None:
-    for scope in reversed(scopes):
-        if (found := scope.get(key)) is not None:
-            return found
-    return _interned.get(key)
+    found = next((scope[key] for scope in reversed(scopes) if key in scope), None)
+    return _interned.get(key) if found is None else found
 
 
 @contextmanager

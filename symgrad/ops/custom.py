@@ -18,7 +18,9 @@ from symgrad.ops.views import broadcast, to_front
 class Rule(Protocol):
     """What a custom rule answers, in nodes."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What messages call the rule."""
 
     def vjp(self, cts: Sequence[Node], outputs: Sequence[Node], inputs: Sequence[Node]) -> Sequence[Node | None]:
         """Cotangents of the inputs."""
