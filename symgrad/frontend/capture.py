@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -118,8 +118,7 @@ class Recorder:
             members = frozenset(value)
             self._guard(reach, lambda now: type(now) is kind and now == members)
         elif type(value) is not Tracer:
-            again = kind is type or _is_same_again(reach, value)
-            self._guard(reach, lambda now: now is value if again else type(now) is kind)
+            self._guard(reach, _same_object(value, kind is type or _is_same_again(reach, value)))
         self.know(value, reach)
         return value
 
@@ -162,8 +161,7 @@ class Recorder:
 
     def know_same(self, owner: Any, reach: Reach) -> None:
         """Make an object a root for which any object of its type may stand."""
-        kind = type(owner)
-        self._guard(reach, lambda now: now is owner if kind is type else type(now) is kind)
+        self._guard(reach, _same_object(owner, isinstance(owner, type)))
         self.know(owner, reach)
 
     def settle(self) -> str | None:
@@ -227,6 +225,42 @@ def _like(container: Any) -> Callable[[Any], bool]:
 
 
 EQUAL = (bool, str, bytes, complex, np.dtype, np.generic, range, slice)
+
+
+UNSEEN = tuple(
+    f"__{name}__"
+    for name in (
+        "add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow matmul rmatmul neg pos abs invert "
+        "and or xor lt le gt ge len iter next contains bool float int index array enter"
+    ).split()
+)  # methods that Python calls by itself: what they read of the object is not seen
+
+
+def _same_object(value: Any, identical: bool) -> Callable[[Any], bool]:
+    """A check for the object itself, or one of its type; where Python calls its methods by itself, also for its state."""
+    kind = type(value)
+    if not _is_instance(value) or not any(isinstance(getattr(kind, name, None), types.FunctionType) for name in UNSEEN):
+        return lambda now: now is value if identical else type(now) is kind
+    state = _state(value)
+    return lambda now: (now is value if identical else type(now) is kind) and _state(now) == state
+
+
+def _state(value: Any, within: tuple[int, ...] = ()) -> Hashable:
+    """What can be compared of a value: the contents of arrays and containers, the attributes of objects."""
+    if id(value) in within:
+        return within.index(id(value))
+    within = (*within, id(value))
+    if isinstance(value, np.ndarray):
+        return value.dtype, value.shape, value.tobytes()
+    if isinstance(value, list | tuple):
+        return type(value), tuple(_state(v, within) for v in value)
+    if isinstance(value, dict):
+        return dict, tuple((k, _state(v, within)) for k, v in value.items())
+    if isinstance(value, (float, int, *EQUAL)):
+        return type(value), value
+    if _is_instance(value):
+        return type(value), tuple((k, _state(v, within)) for k, v in vars(value).items())
+    return id(value)
 
 
 def _is_same_again(reach: Reach, value: Any) -> bool:

@@ -77,9 +77,15 @@ class NestWriter:
             split = [k for k in range(depth) if k in asked][-SPLIT_LEVELS:]
             self.values.bounds = {k: b if k in split else Bounds() for k, b in asked.items()}
             self.values.interior = {k for k in range(depth) if k not in asked}
+            granted = self._granted()
             body = self._attempt()
+            assert self._granted() == granted, "a loop takes for granted what it was not split for"
         self.jammed = self._gains_from_lanes(body)
         return self._attempt() if self.jammed else body
+
+    def _granted(self) -> dict[int, tuple[int, int]]:
+        """How many bounds each loop is split at."""
+        return {k: (len(b.lows), len(b.highs)) for k, b in self.values.bounds.items()}
 
     def _gains_from_lanes(self, body: Block) -> bool:
         """Whether the innermost loop should take several rows: for sums over rows or along them that are cheap."""

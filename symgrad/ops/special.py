@@ -418,6 +418,11 @@ def _times_log(
 xlogy: Op = _times_log(
     "xlogy", "x*log(y), 0 where x is 0.", log, lambda y: y, "xlogy", lambda sp, x, y: x * sp.log(y), (0.3, 3.0)
 )
+x_log_x: Op = pointwise(
+    "x_log_x", doc="x*log(x) with its value as computed, nan at 0, and its derivative as it is, -inf there.",
+    numpy=lambda x: x * np.log(x), lower=lambda x: x * log(x), expand=True, sympy=lambda sp, x: x * sp.log(x),
+    partials=lambda y, x: (log(x) + 1.0,), cost=22, sample=((0.3, 3.0),),
+)  # fmt: skip
 xlog1py: Op = _times_log(
     "xlog1py",
     "x*log(1 + y), 0 where x is 0.",

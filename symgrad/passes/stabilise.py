@@ -17,7 +17,7 @@ from symgrad.ir.types import TensorType, f32, f64
 from symgrad.ops import pointwise as p
 from symgrad.ops.folds import Axes, expand_over, kept, logsumexp, max_, norm2, softmax, sum_
 from symgrad.ops.kinds import remake
-from symgrad.ops.special import half_power, log_cosh, log_expit, sinc_n, softplus, sqrt_of_squares
+from symgrad.ops.special import half_power, log_cosh, log_expit, sinc_n, softplus, sqrt_of_squares, x_log_x
 from symgrad.ops.views import reshape
 
 VIEWS = ("reshape", "broadcast", "transpose")
@@ -487,6 +487,11 @@ def _square_of_root(n: Node, known: Known) -> Node | None:
     return _where_not_negative(x, x if power == 2 else p.ipow(x, n=int(power) // 2))
 
 
+def _x_log_x(n: Node, known: Known) -> Node | None:
+    x = next((x for x, y in (n.args, n.args[::-1]) if _arg(y, "log") is x), None)
+    return None if x is None else x_log_x(x)
+
+
 def _times_power(n: Node, known: Known) -> Node | None:
     for x, y in (n.args, n.args[::-1]):
         if _arg(y, "sqrt") is x:
@@ -534,6 +539,7 @@ REWRITES: tuple[Rewrite, ...] = (
     Rewrite("square_of_root", "ipow", "sqrt(x)**(2n) -> x**n, nan for x < 0", "x > -inf", _square_of_root),
     Rewrite("square_of_root", "pow", "(x**0.5)**(2n) -> x**n, nan for x < 0", "x > -inf", _square_of_root),
     Rewrite("square_of_root", "mul", "sqrt(x)*sqrt(x) -> x, nan for x < 0", "x > -inf", _square_of_root),
+    Rewrite("x_log_x", "mul", "x*log(x): derivative log(x) + 1, -inf at 0", ALL, _x_log_x),
     Rewrite("times_power", "mul", "x*sqrt(x), x*x**p -> x**(p + 1)", "p > -1 no integer; also at 0", _times_power),
 )  # fmt: skip
 _BY_HEAD: dict[str, list[Rewrite]] = {}

@@ -394,3 +394,41 @@ def test_two_compiled_functions_share_nothing_but_values():
     same((f(X), g(X)), (X + 1, X - 1))
     k = 2.0
     same((f(X), g(X)), (X + 2, X - 2))
+
+
+class Vector:
+    """An object whose methods Python calls by itself."""
+
+    def __init__(self, data):
+        self.data = data
+
+    def __add__(self, other):
+        return Vector(self.data + other.data)
+
+    def __len__(self):
+        return len(self.data)
+
+    def __iter__(self):
+        return iter(self.data)
+
+
+def test_objects_with_operators_are_traced_again_when_they_change():
+    v = Vector(np.ones(3))
+    total, count, walked = sg.jit(lambda x: (v + Vector(x)).data), sg.jit(lambda x: x * len(v)), sg.jit(lambda x: sum(x * k for k in v))
+    same((total(X), count(X), walked(2.0)), (X + 1, 3 * X, np.float64(6.0)))
+    v.data = np.zeros(3)
+    same((total(X), walked(2.0)), (X, np.float64(0.0)))
+    v.data[1] = 5.0
+    same((total(X), walked(2.0)), (X + [0, 5, 0], np.float64(10.0)))
+    v.data = np.ones(5)
+    same((count(X), walked(2.0)), (5 * X, np.float64(10.0)))
+
+
+def test_builtins_over_captured_containers():
+    table = {"a": [1, 2, 3]}
+    f = sg.jit(lambda x: x * sum(table["a"]) + max(table["a"]) - min(table["a"]) * len(table["a"]))
+    same(f(1.0), np.float64(6 + 3 - 3))
+    table["a"][0] = 10
+    same(f(1.0), np.float64(15 + 10 - 6))
+    table["a"].append(0)
+    same(f(1.0), np.float64(15 + 10 - 0))
