@@ -35,7 +35,8 @@ def jit(fun: Function | None = None, **options: Any) -> Any:
     """Compile ``fun``: plain NumPy in, one native function out.
 
     Keywords, also of the transforms below: ``static_argnums``, ``static_argnames`` (arguments that are part of the
-    program), ``backend`` (``"cpu"``), ``parallel`` (a number of threads), ``stabilize`` (False: NumPy's values exactly).
+    program), ``backend`` (``"cpu"``), ``parallel`` (a number of threads), ``stabilize`` (False: NumPy's values
+    exactly). In a class, positions count the arguments after the object.
     Raises TraceError, ShapeError, DTypeError or UnsupportedError, each with the user's line.
 
     >>> import numpy as np
@@ -131,7 +132,9 @@ def jvp(fun: Function, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple
     """
     if tracing():
         return transforms.jvp(fun, primals, tangents)
-    both: tuple[Any, Any] = jit(lambda primals, tangents: transforms.jvp(fun, primals, tangents))(tuple(primals), tuple(tangents))
+    both: tuple[Any, Any] = jit(lambda primals, tangents: transforms.jvp(fun, primals, tangents))(
+        tuple(primals), tuple(tangents)
+    )
     return both
 
 

@@ -165,7 +165,7 @@ class Recorder:
         self.know(owner, reach)
 
     def settle(self) -> str | None:
-        """Carry plain changes to containers out; say in words where a traced value was stored outside, and undo that."""
+        """Carry plain changes to containers out; say where a traced value was stored outside, and undo that."""
         out = None
         for c in self.containers:
             if _leads_to_traced([x for x in _values(c.inside) if not any(x is y for y in _values(c.before))]):
@@ -227,17 +227,17 @@ def _like(container: Any) -> Callable[[Any], bool]:
 EQUAL = (bool, str, bytes, complex, np.dtype, np.generic, range, slice)
 
 
-UNSEEN = tuple(
-    f"__{name}__"
-    for name in (
-        "add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv mod rmod pow rpow matmul rmatmul neg pos abs invert "
-        "and or xor lt le gt ge len iter next contains bool float int index array enter"
-    ).split()
-)  # methods that Python calls by itself: what they read of the object is not seen
+UNSEEN = [
+    *("__add__", "__radd__", "__sub__", "__rsub__", "__mul__", "__rmul__", "__truediv__", "__rtruediv__", "__pow__"),
+    *("__rpow__", "__floordiv__", "__rfloordiv__", "__mod__", "__rmod__", "__matmul__", "__rmatmul__", "__neg__"),
+    *("__pos__", "__abs__", "__invert__", "__and__", "__or__", "__xor__", "__lt__", "__le__", "__gt__", "__ge__"),
+    *("__len__", "__iter__", "__next__", "__contains__", "__bool__", "__float__", "__int__", "__index__", "__array__"),
+    "__enter__",
+]  # methods that Python calls by itself: what they read of the object is not seen
 
 
 def _same_object(value: Any, identical: bool) -> Callable[[Any], bool]:
-    """A check for the object itself, or one of its type; where Python calls its methods by itself, also for its state."""
+    """A check for the object itself, or for its type; where Python calls methods by itself, also for its state."""
     kind = type(value)
     if not _is_instance(value) or not any(isinstance(getattr(kind, name, None), types.FunctionType) for name in UNSEEN):
         return lambda now: now is value if identical else type(now) is kind
@@ -276,12 +276,16 @@ def is_numeric(value: Any) -> bool:
     kind = type(value)
     if kind is float or kind is int:
         return True
-    numeric = isinstance(value, np.generic) and not isinstance(value, np.bool_) or kind is np.ndarray
+    numeric = (isinstance(value, np.generic) and not isinstance(value, np.bool_)) or kind is np.ndarray
     return numeric and value.dtype.kind in "fiub"
 
 
 def _is_instance(value: Any) -> bool:
-    return hasattr(type(value), "__dict__") and isinstance(getattr(value, "__dict__", None), dict) and not isinstance(value, (*FIXED, types.MethodType))
+    return (
+        hasattr(type(value), "__dict__")
+        and isinstance(getattr(value, "__dict__", None), dict)
+        and not isinstance(value, (*FIXED, types.MethodType))
+    )
 
 
 def _same_items(a: Any, b: Any) -> bool:

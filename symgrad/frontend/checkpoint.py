@@ -39,7 +39,10 @@ class Checkpointed:
             return self.__wrapped__(*args, **kwargs)
         fun = prepared(self.__wrapped__)
         ran = run_loop(Steps(length=1), lambda index, state, slices: ((), fun(*args, **kwargs)), (), what="checkpoint")
-        first = (reshape(slice_(y, starts=(0,) * y.ndim, sizes=(1, *y.shape[1:]), steps=(1,) * y.ndim), shape=y.shape[1:]) for y in ran.ys)
+        first = (
+            reshape(slice_(y, starts=(0,) * y.ndim, sizes=(1, *y.shape[1:]), steps=(1,) * y.ndim), shape=y.shape[1:])
+            for y in ran.ys
+        )
         return unflatten(ran.ys_tree, [wrap(y) for y in first])
 
 

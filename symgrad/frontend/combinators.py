@@ -98,7 +98,9 @@ def fori_loop(lower: Any, upper: Any, body_fun: Function, init_val: Any) -> Any:
     body, every = body_of(body_fun)
     fixed = all(type(x) in (int, TracedSize) for x in (lower, upper))
     steps = Steps(length=_trips(lower, upper)) if fixed else Steps(test=lambda index, state: lower + index < upper)
-    return run_in_blocks(steps, lambda index, state, slices: (body(lower + index, state), ()), init_val, every, "fori_loop").state
+    return run_in_blocks(
+        steps, lambda index, state, slices: (body(lower + index, state), ()), init_val, every, "fori_loop"
+    ).state
 
 
 def _trips(lower: Any, upper: Any) -> Size:
@@ -106,7 +108,9 @@ def _trips(lower: Any, upper: Any) -> Size:
     return count if current().le(0, count) else 0
 
 
-def scan(f: Function, init: Any, xs: Any = None, length: Any = None, reverse: bool = False, unroll: int = 1) -> tuple[Any, Any]:
+def scan(
+    f: Function, init: Any, xs: Any = None, length: Any = None, reverse: bool = False, unroll: int = 1
+) -> tuple[Any, Any]:
     """``carry, y = f(carry, x)`` for each slice ``x`` of ``xs``; gives the last carry, and the ys stacked.
 
     ``unroll`` is accepted and ignored: the compiler decides.

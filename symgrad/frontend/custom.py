@@ -107,7 +107,9 @@ class VjpRule:
         with located_at(self.backward):
             return self.call.per_leaf(prepared(self.backward)(result[1], ct), inputs, "cotangent")
 
-    def jvp(self, tangents: Sequence[Node | None], outputs: Sequence[Node], inputs: Sequence[Node]) -> Sequence[Node | None]:
+    def jvp(
+        self, tangents: Sequence[Node | None], outputs: Sequence[Node], inputs: Sequence[Node]
+    ) -> Sequence[Node | None]:
         """The transpose of the backward rule, which is linear in the cotangent."""
         cts = [param(y.type) for y in outputs]
         back = self.vjp(cts, outputs, inputs)
@@ -131,7 +133,9 @@ class JvpRule:
     def name(self) -> str:
         return self.call.name
 
-    def jvp(self, tangents: Sequence[Node | None], outputs: Sequence[Node], inputs: Sequence[Node]) -> Sequence[Node | None]:
+    def jvp(
+        self, tangents: Sequence[Node | None], outputs: Sequence[Node], inputs: Sequence[Node]
+    ) -> Sequence[Node | None]:
         filled = [zeros(x.shape, x.dtype) if t is None else t for t, x in zip(tangents, inputs, strict=True)]
         primals, seeds = self.call.arguments(inputs), self.call.arguments(filled)
         with located_at(self.rule):
@@ -171,7 +175,9 @@ class BatchedRule:
     def name(self) -> str:
         return self.rule.name
 
-    def _over(self, groups: Sequence[Sequence[Node | None]], apply: Callable[..., Sequence[Node | None]]) -> list[Node | None]:
+    def _over(
+        self, groups: Sequence[Sequence[Node | None]], apply: Callable[..., Sequence[Node | None]]
+    ) -> list[Node | None]:
         inner: dict[Node, tuple[Node, int]] = {}
 
         def one(n: Node | None) -> Node | None:
@@ -189,7 +195,9 @@ class BatchedRule:
     def vjp(self, cts: Sequence[Node], outputs: Sequence[Node], inputs: Sequence[Node]) -> Sequence[Node | None]:
         return self._over((cts, outputs, inputs), self.rule.vjp)
 
-    def jvp(self, tangents: Sequence[Node | None], outputs: Sequence[Node], inputs: Sequence[Node]) -> Sequence[Node | None]:
+    def jvp(
+        self, tangents: Sequence[Node | None], outputs: Sequence[Node], inputs: Sequence[Node]
+    ) -> Sequence[Node | None]:
         return self._over((tangents, outputs, inputs), self.rule.jvp)
 
     def batched(self, size: Size, types: Sequence[TensorType]) -> Rule:
@@ -236,12 +244,14 @@ class CustomVjp(_WithRule):
     backward: Function | None = None
 
     def defvjp(self, forward: Function, backward: Function) -> None:
-        """``forward(*args) -> (out, residuals)``; ``backward(residuals, ct)`` gives one cotangent an argument, or None."""
+        """``forward(*args) -> (out, residuals)``; ``backward(residuals, ct)`` gives a cotangent an argument, or None."""
         self.forward, self.backward = forward, backward
 
     def _rule(self, call: Call) -> Rule:
         if self.forward is None or self.backward is None:
-            raise TraceError(f"{call.name} is a custom_vjp without rules: give them with {call.name}.defvjp(forward, backward)")
+            raise TraceError(
+                f"{call.name} is a custom_vjp without rules: give them with {call.name}.defvjp(forward, backward)"
+            )
         return VjpRule(call, self.forward, self.backward)
 
 
@@ -259,4 +269,3 @@ class CustomJvp(_WithRule):
         if self.rule is None:
             raise TraceError(f"{call.name} is a custom_jvp without a rule: give it with {call.name}.defjvp(rule)")
         return JvpRule(call, self.rule)
-

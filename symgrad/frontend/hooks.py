@@ -17,6 +17,7 @@ import numpy as np
 from symgrad.errors import UnsupportedError
 from symgrad.frontend import indexing  # noqa: F401  # enters getitem and setitem
 from symgrad.frontend.capture import Reach, cell_reach, constant_reach, global_reach, recorder
+from symgrad.frontend.control import CALLEES, Control
 from symgrad.frontend.functions import replacement
 from symgrad.frontend.lines import located
 from symgrad.frontend.pyast import bound, rewrite
@@ -30,7 +31,7 @@ _LIBRARIES = ("numpy", "scipy", "sympy", "mpmath", "symgrad")
 _OWN_MODULES = frozenset({*_LIBRARIES, *sys.stdlib_module_names})
 
 
-class FunctionHooks:
+class FunctionHooks(Control):
     """The hooks of one function: it knows where the function's outer names live."""
 
     def __init__(self, fun: types.FunctionType) -> None:
@@ -100,7 +101,8 @@ def rewritten(fun: types.FunctionType) -> types.FunctionType:
 
 def prepared(function: Any) -> Any:
     """What to call in place of ``function`` while tracing."""
-    other = replacement(function)
+    other = CALLEES.get(function) if isinstance(function, type) else None
+    other = other or replacement(function)
     if other is not None:
         return other
     owner = getattr(function, "__self__", None)

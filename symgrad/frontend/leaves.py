@@ -77,7 +77,18 @@ def as_spec(x: Any) -> Spec:
     return Spec(dtype_of(x.dtype), tuple(int(s) for s in x.shape))
 
 
-STATIC_TYPES = (bool, enum.Enum, types.FunctionType, types.BuiltinFunctionType, types.MethodType, type, np.dtype, np.ufunc, slice, range)
+STATIC_TYPES = (
+    bool,
+    enum.Enum,
+    types.FunctionType,
+    types.BuiltinFunctionType,
+    types.MethodType,
+    type,
+    np.dtype,
+    np.ufunc,
+    slice,
+    range,
+)
 
 
 def token(leaf: Any, path: str) -> Token:
@@ -89,7 +100,9 @@ def token(leaf: Any, path: str) -> Token:
         return "array", leaf.dtype, leaf.shape, tuple(s == 1 for s in leaf.shape)
     if kind is float or kind is int:
         if kind is int and not -(2**63) <= leaf < 2**63:
-            raise DTypeError(f"argument {path} is {leaf}, which does not fit into 64 bits; pass it as a float or as static")
+            raise DTypeError(
+                f"argument {path} is {leaf}, which does not fit into 64 bits; pass it as a float or as static"
+            )
         return kind.__name__
     if kind is Static:
         return leaf.token()  # type: ignore[no-any-return]  # Static
@@ -103,7 +116,9 @@ def token(leaf: Any, path: str) -> Token:
     if isinstance(leaf, STATIC_TYPES) or leaf is Ellipsis:
         return "static", kind, leaf
     if isinstance(leaf, str | bytes):
-        raise DTypeError(f"argument {path} is a {kind.__name__}; name it in static_argnames to make it part of the program")
+        raise DTypeError(
+            f"argument {path} is a {kind.__name__}; name it in static_argnames to make it part of the program"
+        )
     if isinstance(leaf, complex):
         raise DTypeError(f"argument {path} is complex, which this version does not support")
     if hasattr(leaf, "__array__"):
@@ -111,8 +126,8 @@ def token(leaf: Any, path: str) -> Token:
     if callable(leaf):
         return "static", kind, id(leaf)
     raise DTypeError(
-        f"argument {path} is a {kind.__name__}; wanted arrays, numbers, or dicts, lists, tuples and dataclasses of them. "
-        "Name it in static_argnames to make it part of the program"
+        f"argument {path} is a {kind.__name__}; wanted arrays, numbers, or dicts, lists, tuples and dataclasses of "
+        "them. Name it in static_argnames to make it part of the program"
     )
 
 
@@ -136,7 +151,7 @@ def is_static(leaf: Any) -> bool:
     """Whether a leaf is part of the program instead of an input."""
     if isinstance(leaf, np.ndarray | np.generic | Spec) or type(leaf) in (int, float):
         return False
-    return isinstance(leaf, Static | str | bytes) or isinstance(leaf, STATIC_TYPES) or not hasattr(leaf, "__array__")
+    return isinstance(leaf, (Static, str, bytes, *STATIC_TYPES)) or not hasattr(leaf, "__array__")
 
 
 def is_callable_object(leaf: Any) -> bool:

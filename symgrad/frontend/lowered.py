@@ -95,7 +95,10 @@ def _array(value: Any, like: Node, name: str) -> np.ndarray[Any, Any]:
 
 
 def _ranks_fit(graph: Graph, arrays: list[np.ndarray[Any, Any]]) -> bool:
-    return all(a.ndim == p.ndim and all(s == n for s, n in zip(p.shape, a.shape, strict=True) if isinstance(s, int)) for a, p in zip(arrays, graph.params, strict=True))
+    return all(
+        a.ndim == p.ndim and all(s == n for s, n in zip(p.shape, a.shape, strict=True) if isinstance(s, int))
+        for a, p in zip(arrays, graph.params, strict=True)
+    )
 
 
 def lower_call(compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Lowered:

@@ -33,6 +33,7 @@ class Method:
     """A function of the arguments after the object; the object is that of the call under way in this thread."""
 
     __symgrad_transform__ = True
+    __wrapped__: Function
 
     def __init__(self, fun: Function) -> None:
         functools.update_wrapper(self, fun)

@@ -61,9 +61,7 @@ class Hooks(Protocol):
     # Control flow. ``names`` are the variables that the parts assign, ``dead`` those of them that nothing reads any
     # more afterwards (at the end of a round, for loops), ``place`` a line and column.
 
-    def branch(
-        self, test: object, then: Run, otherwise: Run | None, names: Names, dead: Names, place: Place, /
-    ) -> Run:
+    def branch(self, test: object, then: Run, otherwise: Run | None, names: Names, dead: Names, place: Place, /) -> Run:
         """Return the arm to run."""
 
     def repeat(self, test: Value, body: Run, names: Names, dead: Names, place: Place, /) -> None:

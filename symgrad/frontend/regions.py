@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from symgrad.errors import TraceError
-from symgrad.frontend.tracer import Tracer, is_traced, value, wrap
+from symgrad.frontend.tracer import Tracer, value, wrap
 from symgrad.frontend.tracing import current_trace
 from symgrad.frontend.tree import TreeDef, flatten, unflatten
 from symgrad.ir.graph import Graph, substitute
@@ -105,7 +105,9 @@ def predicate_of(x: Any, what: str) -> Node:
     node = value(x)
     if node.shape:
         if not all(current().same(s, 1) for s in node.shape):
-            raise TraceError(f"{what} is an array of shape {shown(node.shape)}: use np.any or np.all to make one truth of it")
+            raise TraceError(
+                f"{what} is an array of shape {shown(node.shape)}: use np.any or np.all to make one truth of it"
+            )
         node = reshape(node, shape=())
     return node if node.dtype == boolean else p.ne(node, number(0, node.dtype))
 
@@ -130,17 +132,27 @@ def common_dtype(*kinds: tuple[DType, bool]) -> DType:
 
 def branch(test: Any, then: Function, otherwise: Function, *, names: Sequence[str] = (), what: str = "a branch") -> Any:
     """The results of one of two functions without arguments, chosen when the program runs."""
-    predicate = predicate_of(test, f"the condition of {what}")
     arms = [Region(()).trace(f) for f in (then, otherwise)]
     left, right = arms
     if left.tree != right.tree:
         raise TraceError(f"the arms of {what} give different structures: {left.tree} and {right.tree}")
-    kinds = [_joined(a, b, names[k] if k < len(names) else "", what) for k, (a, b) in enumerate(zip(left.leaves, right.leaves, strict=True))]
-    results = [r.run(functools.partial(_cast, r.leaves, [d for d, _ in kinds])) for r in arms]
+    assert left.tree is not None
+    return unflatten(left.tree, joined(test, arms, (left.leaves, right.leaves), names=names, what=what))
+
+
+def joined(
+    test: Any, arms: Sequence[Region], leaves: tuple[Sequence[Any], Sequence[Any]], *, names: Sequence[str], what: str
+) -> list[Tracer]:
+    """The leaves of one of two arms that have been traced, in dtypes that serve both."""
+    predicate = predicate_of(test, f"the condition of {what}")
+    kinds = [
+        _joined(a, b, names[k] if k < len(names) else "", what) for k, (a, b) in enumerate(zip(*leaves, strict=True))
+    ]
+    dtypes = [d for d, _ in kinds]
+    results = [r.run(functools.partial(_cast, given, dtypes)) for r, given in zip(arms, leaves, strict=True)]
     graphs, captured = close(arms, results)
     out = results_of(cond(predicate, *captured, then=graphs[0], otherwise=graphs[1]))
-    assert left.tree is not None
-    return unflatten(left.tree, [wrap(n, weak=w) for n, (_, w) in zip(out, kinds, strict=True)])
+    return [wrap(n, weak=w) for n, (_, w) in zip(out, kinds, strict=True)]
 
 
 def _cast(leaves: Sequence[Any], dtypes: Sequence[DType]) -> list[Node]:
@@ -152,7 +164,9 @@ def _joined(a: Any, b: Any, name: str, what: str) -> tuple[DType, bool]:
     m, n = value(a), value(b)
     if not same_shape(m.shape, n.shape):
         of = f" of {name}" if name else ""
-        raise TraceError(f"the arms of {what} give different shapes{of}: {shown(m.shape)} and {shown(n.shape)}; give both the same shape")
+        raise TraceError(
+            f"the arms of {what} give different shapes{of}: {shown(m.shape)} and {shown(n.shape)}; give both the same shape"
+        )
     return common_dtype((m.dtype, is_weak(a)), (n.dtype, is_weak(b))), is_weak(a) and is_weak(b)
 
 
@@ -269,6 +283,3 @@ def _assembled(steps: Steps, state: State, region: Region, given: tuple[list[Any
     out = results_of(node)
     count = len(state.nodes)
     return Ran(state.tracers(out[:count]), out[count:], ys_tree)
-
-
-

@@ -1,50 +1,82 @@
 """Python's statements on traced values -> regions of the graph.
 
-A rewritten ``if``, ``while`` or ``for`` hands over functions that run its parts on the variables of the user's function,
-``get`` and ``put`` for the variables that the parts assign, and their names. Each part is run once, while it is traced;
-the variables, and the arrays that it changes in place, are the results of a branch and the state of a loop.
+A rewritten ``if``, ``while`` or ``for`` hands over functions that run its parts on the variables of the user's
+function, and the names of the variables that they assign. A part is run while it is traced; the variables, and the
+arrays that it changes in place, are the results of a branch and the state of a loop.
 """
 
 from __future__ import annotations
 
+import functools
+import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from symgrad.errors import SymgradError, TraceError
-from symgrad.frontend.control import UNBOUND, Poison, TracedRange
-from symgrad.frontend.regions import Steps, branch, run_loop
+from symgrad.frontend.poison import UNBOUND, Poison
+from symgrad.frontend.ranges import Indexed, TracedRange
+from symgrad.frontend.regions import Region, Steps, branch, joined, predicate_of, run_loop
 from symgrad.frontend.tracer import Tracer, is_traced, size_of, value, wrap
-from symgrad.frontend.tracing import current_trace, watching_writes
-from symgrad.frontend.tree import flatten, tree_map
-from symgrad.ir.node import Node
+from symgrad.frontend.tracing import current_trace, is_known, watching_writes
+from symgrad.frontend.tree import flatten, tree_map, unflatten
+from symgrad.ir.node import Node, size_node
 from symgrad.ir.types import Size
+from symgrad.ops import pointwise as p
 from symgrad.ops.kinds import zeros
 
 Function = Callable[..., Any]
-Get = Callable[[], tuple[Any, ...]]
-Put = Callable[[tuple[Any, ...]], None]
-RESULT = "_sg_result"  # the variable of an early return: of no meaning until its flag is set
+Place = tuple[int, int]  # line and column
+MOST_ATTEMPTS = 5
+HIDDEN = "_sg_"  # how the names of flags begin that stand for break, continue and return
 
 
 @dataclass(frozen=True, eq=False)
 class Variables:
-    """The variables that a statement assigns."""
+    """The variables that a statement assigns, by the cells that its parts share with the user's function."""
 
-    get: Get
-    put: Put
     names: tuple[str, ...]
+    cells: tuple[types.CellType, ...]
+
+    def get(self) -> tuple[Any, ...]:
+        return tuple(_contents(c) for c in self.cells)
+
+    def put(self, values: Sequence[Any]) -> None:
+        for cell, v in zip(self.cells, values, strict=True):
+            if v is not UNBOUND:
+                cell.cell_contents = v
+            elif _contents(cell) is not UNBOUND:
+                del cell.cell_contents
 
     def bound(self) -> list[int]:
         return [k for k, v in enumerate(self.get()) if v is not UNBOUND]
+
+
+def _contents(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return UNBOUND
+
+
+def variables_of(names: Sequence[str], *functions: Any) -> Variables:
+    """The variables of these names that any of the functions has."""
+    cells: dict[str, types.CellType] = {}
+    for f in functions:
+        if f is not None:
+            cells.update(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
+    found = [(n, cells[n]) for n in names if n in cells]
+    return Variables(tuple(n for n, _ in found), tuple(c for _, c in found))
 
 
 @dataclass(eq=False)
 class Arm:
     """One run of a part: what the variables were after it, and the arrays it changed in place, with their new values."""
 
-    after: tuple[Any, ...] = ()
-    cells: dict[int, tuple[Tracer, Node, Node]] | None = None  # the array, before, after
+    after: tuple[Any, ...]
+    cells: dict[int, tuple[Tracer, Node, Node]]  # the array, before, after
 
 
 def ran(part: Function, variables: Variables) -> Arm:
@@ -63,78 +95,111 @@ def ran(part: Function, variables: Variables) -> Arm:
 # --- if --------------------------------------------------------------------------------------------------------------
 
 
-def traced_branch(test: Any, then: Function, otherwise: Function, get: Get, put: Put, names: Sequence[str], place: Any) -> None:
+def traced_branch(
+    test: Any, then: Function, otherwise: Function | None, names: Sequence[str], dead: Sequence[str], place: Place
+) -> None:
     """An ``if`` whose condition is known only when the program runs.
 
     When its arms do not fit together and the condition depends on Python numbers alone, it is decided now, and the
     program holds for these numbers.
     """
-    variables = Variables(get, put, tuple(names))
-    before = get()
-    try:
-        _branch(test, (then, otherwise), variables, place)
-    except SymgradError:
-        put(before)
-        node = value(test)
-        decided = current_trace().decide(node) if not node.shape else None
-        if decided is None:
-            raise
-        (then if decided else otherwise)()
-
-
-def _branch(test: Any, parts: tuple[Function, Function], variables: Variables, place: Any) -> None:
-    """Find out what both arms change by running them, then join them: variables, then arrays changed in place."""
+    variables = variables_of(names, then, otherwise)
     before = variables.get()
-    trial = [_trial(part, variables) for part in parts]
-    kinds = [_kind(name, b, x, y) for name, b, x, y in zip(variables.names, before, trial[0].after, trial[1].after, strict=True)]
-    cells = {**(trial[0].cells or {}), **(trial[1].cells or {})}
-    joined = [k for k, kind in enumerate(kinds) if kind == "join"]
-
-    def arm(part: Function, mine: int) -> Function:
-        def run() -> Any:
-            done = ran(part, variables)
-            changed = done.cells or {}
-            values = [_filled(done.after[k], trial[1 - mine].after[k]) for k in joined]
-            return values, [wrap(changed[c][2] if c in changed else cell.node, fixed=False) for c, (cell, _, _) in cells.items()]
-
-        return run
-
-    names = _leaf_names([variables.names[k] for k in joined], [trial[0].after[k] if trial[0].after[k] is not UNBOUND else trial[1].after[k] for k in joined])
-    values, arrays = branch(test, arm(parts[0], 0), arm(parts[1], 1), names=names, what=f"the if at {place}")
-    out = list(before)
-    for k, kind in enumerate(kinds):
-        if kind == "poison":
-            out[k] = Poison(variables.names[k], place)
-        elif kind == "same":
-            out[k] = trial[0].after[k]
-    for k, v in zip(joined, values, strict=True):
-        out[k] = v
-    variables.put(tuple(out))
-    for (cell, _, _), new in zip(cells.values(), arrays, strict=True):
-        cell.assign(new.node)
+    parts = (then, otherwise or _nothing)
+    try:
+        _branch(test, parts, variables, frozenset(dead), place)
+    except SymgradError:
+        variables.put(before)
+        if (decided := decided_now(test)) is None:
+            raise
+        parts[not decided]()
 
 
-def _trial(part: Function, variables: Variables) -> Arm:
-    from symgrad.frontend.regions import Region
-
-    done: Arm = Region(()).run(lambda: ran(part, variables))
-    return done
+def _nothing() -> None:
+    """The arm that is not there."""
 
 
-def _kind(name: str, before: Any, left: Any, right: Any) -> str:
+def decided_now(test: Any) -> bool | None:
+    """The truth of a condition on Python numbers alone, which the trace then holds for; None when it is not known."""
+    node = value(test)
+    return None if node.shape else current_trace().decide(node)
+
+
+def _branch(
+    test: Any, parts: tuple[Function, Function], variables: Variables, dead: frozenset[str], place: Place
+) -> None:
+    """Run both arms, each in a region, and join what they did: to variables, and to arrays that they changed in place."""
+    regions = (Region(()), Region(()))
+    left, right = (r.run(functools.partial(ran, part, variables)) for r, part in zip(regions, parts, strict=True))
+    kinds = [
+        "dead" if name in dead else _kind(name, x, y)
+        for name, x, y in zip(variables.names, left.after, right.after, strict=True)
+    ]
+    together = [k for k, kind in enumerate(kinds) if kind == "join"]
+    cells = {**left.cells, **right.cells}
+    names: list[str] = []
+    trees, leaves = [], ([], [])  # type: tuple[list[TreeDef], tuple[list[Any], list[Any]]]
+    for k in together:
+        values = [
+            r.run(functools.partial(_filled, x, y))
+            for r, x, y in zip(regions, *_both_ways(left.after[k], right.after[k]), strict=True)
+        ]
+        (some, tree), (others, other_tree) = map(flatten, values)
+        if tree != other_tree:
+            raise TraceError(
+                f"{variables.names[k]} is {tree} after one arm of {_at('if', place)} and {other_tree} after the other"
+            )
+        trees.append(tree)
+        leaves[0].extend(some)
+        leaves[1].extend(others)
+        names += [variables.names[k]] * len(some)
+    for arm, into in zip((left, right), leaves, strict=True):
+        into.extend(wrap(arm.cells[c][2] if c in arm.cells else cell.node) for c, (cell, _, _) in cells.items())
+    out = iter(joined(test, regions, leaves, names=names, what=_at("if", place)))
+    after = {
+        k: unflatten(tree, [next(out) for _ in range(tree.num_leaves)]) for k, tree in zip(together, trees, strict=True)
+    }
+    variables.put(
+        [
+            _after(kind, variables.names[k], left.after[k], place) if k not in after else after[k]
+            for k, kind in enumerate(kinds)
+        ]
+    )
+    for cell, _, _ in cells.values():
+        cell.assign(next(out).node)
+
+
+def _both_ways(a: Any, b: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+    return (a, b), (b, a)
+
+
+def _after(kind: str, name: str, value: Any, place: Place) -> Any:
+    """A variable after a branch that does not join it."""
+    match kind:
+        case "poison":
+            return Poison(name, place)
+        case "dead":
+            return UNBOUND
+        case _:
+            return value
+
+
+def _at(statement: str, place: Place) -> str:
+    """A statement as messages call it."""
+    return f"the {statement} in line {place[0]}"
+
+
+def _kind(name: str, left: Any, right: Any) -> str:
     """What becomes of a variable: the same object in both arms, joined, or poisoned because one arm does not bind it."""
     if left is right:
         return "same"
-    if (left is UNBOUND or right is UNBOUND or type(left) is Poison or type(right) is Poison) and not name.startswith(RESULT):
-        return "poison"
-    return "join"
+    missing = left is UNBOUND or right is UNBOUND or type(left) is Poison or type(right) is Poison
+    return "poison" if missing and not name.startswith(HIDDEN) else "join"
 
 
 def _filled(x: Any, other: Any) -> Any:
     """A result that one arm does not give: zeros like that of the other, which nobody reads."""
-    if x is not UNBOUND and type(x) is not Poison:
-        return x
-    return tree_map(lambda leaf: wrap(zeros(value(leaf).shape, value(leaf).dtype), weak=True), other)
+    return x if x is not UNBOUND and type(x) is not Poison else tree_map(_like, other)
 
 
 def _leaf_names(names: Sequence[str], values: Sequence[Any]) -> list[str]:
@@ -144,27 +209,33 @@ def _leaf_names(names: Sequence[str], values: Sequence[Any]) -> list[str]:
 # --- loops -----------------------------------------------------------------------------------------------------------
 
 
-def traced_repeat(test: Function, body: Function, get: Get, put: Put, names: Sequence[str], place: Any) -> None:
+def traced_repeat(test: Function, body: Function, names: Sequence[str], dead: Sequence[str], place: Place) -> None:
     """A ``while`` whose condition is known only when the program runs."""
-    variables = Variables(get, put, tuple(names))
-    _rolled(variables, lambda item: body(), lambda index: test(), None, f"the while at {place}", place)
+    variables = variables_of(names, body, test)
+    _rolled(Loop(variables, frozenset(dead), lambda item: body(), test, None, _at("while", place), place))
 
 
-def traced_each(items: Any, body: Function, get: Get, put: Put, names: Sequence[str], place: Any, more: Function | None) -> Any:
-    """A ``for`` over a range or over the rows of an array, rolled. NotImplemented when only unrolling will do."""
-    variables = Variables(get, put, tuple(names))
-    before = get()
-    found = _iteration(items)
-    if found is None:
-        return NotImplemented
+def traced_each(
+    items: Any, body: Function, names: Sequence[str], dead: Sequence[str], place: Place, more: Function | None
+) -> bool:
+    """A ``for`` over a range or over the rows of an array, rolled. False when only unrolling will do."""
+    variables = variables_of(names, body, more)
+    before, over = variables.get(), _iteration(items)
+    if over is None:
+        return False
     try:
-        _rolled(variables, body, more and (lambda index: more()), found, f"the for at {place}", place)
-    except (TraceError, _Irregular) as e:
-        put(before)
-        if found.length is None or isinstance(found.length, int):
-            return NotImplemented
-        raise e if isinstance(e, SymgradError) else TraceError(str(e)) from None
-    return None
+        _rolled(Loop(variables, frozenset(dead), body, more, over, _at("for", place), place))
+    except (TraceError, _IrregularError):
+        variables.put(before)
+        if over.length is None and not _countable(over.count):
+            raise
+        return False
+    return True
+
+
+def _countable(count: Any) -> bool:
+    """Whether the number of items is known from Python numbers, so that the loop could be unrolled."""
+    return not is_traced(count) or is_known(value(count))
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +248,7 @@ class Iteration:
     xs: tuple[Node, ...] = ()
 
 
-class _Irregular(Exception):
+class _IrregularError(Exception):
     """A loop body that must be unrolled."""
 
 
@@ -187,6 +258,13 @@ def _iteration(items: Any) -> Iteration | None:
         return Iteration(len(items), len(items), lambda index, slices: index * step + start)
     if type(items) is TracedRange:
         return _over_range(items)
+    if type(items) is Indexed:
+        whole = (
+            _over_range(TracedRange(0, items.length))
+            if type(items.length) is not int
+            else _iteration(range(items.length))
+        )
+        return None if whole is None else Iteration(whole.length, whole.count, lambda index, slices: items.at(index))
     if type(items) is Tracer and items.ndim:
         node = items.node
         return Iteration(node.shape[0], None, lambda index, slices: slices[0], (node,))
@@ -202,114 +280,139 @@ def _over_range(r: TracedRange) -> Iteration:
     return Iteration(None, count, lambda index, slices: index * step + start)
 
 
-def _rolled(variables: Variables, body: Function, more: Function | None, over: Iteration | None, what: str, place: Any) -> None:
-    """One loop of the program: its state are bound variables that the body assigns, and arrays that it changes."""
+@dataclass(frozen=True, eq=False)
+class Loop:
+    """A loop of the user's function. ``test``: whether to go on; ``over``: what a ``for`` runs over."""
+
+    variables: Variables
+    dead: frozenset[str]
+    body: Function
+    test: Function | None
+    over: Iteration | None
+    what: str
+    place: Place
+
+
+@dataclass(eq=False)
+class Carried:
+    """The state of a loop as far as it is known: variables bound before, arrays changed in place, variables first bound inside."""
+
+    bound: list[int]
+    cells: dict[int, Tracer]
+    fresh: dict[int, Any]
+
+
+def _rolled(loop: Loop) -> None:
+    """One loop of the program. It is traced until no more arrays and variables turn out to belong to its state."""
+    variables = loop.variables
     before = variables.get()
-    bound = [k for k in variables.bound() if _is_state(before[k])]
-    cells: dict[int, Tracer] = {}
-    fresh: dict[int, Any] = {}
-    for _ in range(4):
-        found = _attempt(variables, body, more, over, what, bound, cells, fresh)
-        new_cells, new_names, ran_out = found
-        if not new_cells and not new_names:
-            break
-        cells.update(new_cells)
-        fresh.update(new_names)
-    else:
-        raise TraceError(f"{what} changes other arrays each time it is looked at")
-    values, last, arrays = ran_out
-    out = list(before)
-    for k, v in zip(bound, values, strict=True):
+    live = [k for k in variables.bound() if variables.names[k] not in loop.dead]
+    carried = Carried([k for k in live if _is_state(before[k])], {}, {})
+    for _ in range(MOST_ATTEMPTS):
+        cells, fresh, state = _attempt(loop, carried, before)
+        if not cells and not fresh:
+            _finish(loop, carried, before, state)
+            return
+        carried.cells.update(cells)
+        carried.fresh.update(fresh)
+    raise TraceError(f"{loop.what} changes other arrays each time it is looked at")
+
+
+def _finish(loop: Loop, carried: Carried, before: tuple[Any, ...], state: Any) -> None:
+    """Set variables and arrays to the last state of a loop."""
+    values, last, arrays = state
+    out = [UNBOUND if name in loop.dead else v for name, v in zip(loop.variables.names, before, strict=True)]
+    for k, v in zip([*carried.bound, *carried.fresh], [*values, *last], strict=True):
         out[k] = v
-    for k, v in zip(fresh, last, strict=True):
-        out[k] = v
-    for k in range(len(out)):
-        if k not in bound and k not in fresh:
-            out[k] = Poison(variables.names[k], place) if before[k] is UNBOUND else before[k]
-    variables.put(tuple(out))
-    for cell, new in zip(cells.values(), arrays, strict=True):
+    loop.variables.put(out)
+    for cell, new in zip(carried.cells.values(), arrays, strict=True):
         cell.assign(new.node)
 
 
 def _is_state(v: Any) -> bool:
     """Whether a variable can be carried: arrays and numbers, and containers of them."""
-    leaves, _ = flatten(v)
-    return type(v) is not Poison and all(is_traced(x) or _is_number(x) for x in leaves)
+    return type(v) is not Poison and all(
+        is_traced(x) or isinstance(x, bool | int | float | np.ndarray | np.generic) for x in flatten(v)[0]
+    )
 
 
-def _is_number(x: Any) -> bool:
-    import numpy as np
-
-    return isinstance(x, bool | int | float | np.ndarray | np.generic)
-
-
-def _attempt(
-    variables: Variables, body: Function, more: Function | None, over: Iteration | None, what: str, bound: list[int],
-    cells: dict[int, Tracer], fresh: dict[int, Any],
-) -> tuple[dict[int, Tracer], dict[int, Any], Any]:  # fmt: skip
-    """Trace the loop with the state known so far; also gives arrays and variables that belong to it and were missing."""
-    before = variables.get()
+def _attempt(loop: Loop, carried: Carried, before: tuple[Any, ...]) -> tuple[dict[int, Tracer], dict[int, Any], Any]:
+    """Trace the loop with the state known so far; also gives the arrays and variables that were missing in it."""
     missing_cells: dict[int, Tracer] = {}
     missing_names: dict[int, Any] = {}
 
     def enter(state: Any) -> None:
         values, last, arrays = state
         now = list(before)
-        for k, v in zip([*bound, *fresh], [*values, *last], strict=True):
+        for k, v in zip([*carried.bound, *carried.fresh], [*values, *last], strict=True):
             now[k] = v
-        variables.put(tuple(now))
-        for cell, array in zip(cells.values(), arrays, strict=True):
+        loop.variables.put(now)
+        for cell, array in zip(carried.cells.values(), arrays, strict=True):
             cell.assign(array.node)
 
     def step(index: Any, state: Any, slices: list[Any]) -> Any:
         def part() -> None:
             enter(state)
-            body(over.item(index, slices) if over is not None else None)
+            loop.body(loop.over.item(index, slices) if loop.over is not None else None)
 
-        done = ran(part, variables)
-        written = done.cells or {}
-        for k, (cell, _, _) in written.items():
-            if k not in cells:
-                missing_cells[k] = cell
-        for k, v in enumerate(done.after):
-            if v is not UNBOUND and k not in bound and k not in fresh and before[k] is UNBOUND and _is_state(v):
-                missing_names[k] = tree_map(lambda leaf: _like(leaf), v)
-        for k in bound:
-            if done.after[k] is UNBOUND or not _is_state(done.after[k]):
-                raise _Irregular(f"{variables.names[k]} is not an array or a number after a trip of {what}")
-        values = [done.after[k] for k in bound]
-        last = [done.after[k] if done.after[k] is not UNBOUND else fresh[k] for k in fresh]
-        arrays = [wrap(written[k][2] if k in written else array.node, fixed=False) for k, array in zip(cells, state[2], strict=True)]
+        done = ran(part, loop.variables)
+        written = done.cells
+        missing_cells.update((k, cell) for k, (cell, _, _) in written.items() if k not in carried.cells)
+        missing_names.update(_first_bound(loop, carried, before, done.after))
+        values = [_still_state(loop, k, done.after[k]) for k in carried.bound]
+        last = [_filled(done.after[k], v) for k, v in carried.fresh.items()]
+        arrays = [
+            wrap(written[k][2] if k in written else a.node, fixed=False)
+            for k, a in zip(carried.cells, state[2], strict=True)
+        ]
         return (values, last, arrays), ()
 
     def test(index: Any, state: Any) -> Any:
-        answer: list[Any] = []
+        answers: list[Any] = []
 
         def part() -> None:
             enter(state)
-            going = True if more is None else more(index)
-            answer.append(going)
+            answers.append(True if loop.test is None else loop.test())
 
-        ran(part, variables)
-        going = answer[0]
-        if over is None:
-            return going
-        count = over.count if over.length is None or over.count is not None else wrap(_size(over.length), weak=True)
-        return _and(index < count, going)
+        ran(part, loop.variables)
+        return answers[0] if loop.over is None else _and(index < _count(loop.over), answers[0])
 
-    steps = Steps(length=over.length, xs=over.xs) if over is not None and over.length is not None and more is None else Steps(
-        test=test, xs=over.xs if over is not None else ()
+    over = loop.over
+    counted = over is not None and over.length is not None and loop.test is None
+    steps = Steps(
+        length=over.length if over is not None and counted else None,
+        test=None if counted else test,
+        xs=over.xs if over else (),
     )
-    init = ([before[k] for k in bound], list(fresh.values()), [wrap(cell.node, fixed=False) for cell in cells.values()])
-    names = _leaf_names([variables.names[k] for k in (*bound, *fresh)], [*init[0], *init[1]])
-    out = run_loop(steps, step, init, names=names, what=what)
+    init = (
+        [before[k] for k in carried.bound], list(carried.fresh.values()), [wrap(c.node, fixed=False) for c in carried.cells.values()],
+    )  # fmt: skip
+    names = _leaf_names([loop.variables.names[k] for k in (*carried.bound, *carried.fresh)], [*init[0], *init[1]])
+    out = run_loop(steps, step, init, names=names, what=loop.what)
     return missing_cells, missing_names, out.state
 
 
-def _size(size: Size) -> Node:
-    from symgrad.ir.node import size_node
+def _first_bound(loop: Loop, carried: Carried, before: tuple[Any, ...], after: tuple[Any, ...]) -> dict[int, Any]:
+    """Variables that get their first value inside a loop and are read later: they begin as zeros."""
+    known = {*carried.bound, *carried.fresh}
+    return {
+        k: tree_map(_like, v)
+        for k, (name, old, v) in enumerate(zip(loop.variables.names, before, after, strict=True))
+        if k not in known and name not in loop.dead and old is UNBOUND and v is not UNBOUND and _is_state(v)
+    }
 
-    return size_node(size)
+
+def _still_state(loop: Loop, k: int, v: Any) -> Any:
+    if v is UNBOUND or not _is_state(v):
+        raise _IrregularError(f"{loop.variables.names[k]} is not an array or a number after a trip of {loop.what}")
+    return v
+
+
+def _count(over: Iteration) -> Any:
+    """The number of items, as a number of the program."""
+    if over.length is None:
+        return over.count
+    return wrap(size_node(over.length), weak=True)
 
 
 def _like(leaf: Any) -> Any:
@@ -319,31 +422,19 @@ def _like(leaf: Any) -> Any:
 
 
 def _and(a: Any, b: Any) -> Any:
-    from symgrad.ops import pointwise as p
-
     if not is_traced(a) and not is_traced(b):
         return bool(a) and bool(b)
-    return wrap(p.and_(_truth(a), _truth(b)), weak=True)
-
-
-def _truth(x: Any) -> Node:
-    from symgrad.frontend.regions import predicate_of
-
-    return predicate_of(x, "a condition")
+    return wrap(p.and_(predicate_of(a, "a condition"), predicate_of(b, "a condition")), weak=True)
 
 
 # --- expressions -----------------------------------------------------------------------------------------------------
 
 
-def traced_choose(test: Any, then: Function, otherwise: Function, place: Any) -> Any:
+def traced_choose(test: Any, then: Function, otherwise: Function, place: Place) -> Any:
     """``a if test else b``, and the right-hand side of ``and`` and ``or``."""
-    nothing = Variables(tuple, lambda values: None, ())
     try:
-        return branch(test, then, otherwise, what=f"the condition at {place}")
+        return branch(test, then, otherwise, what=f"the condition in line {place[0]}")
     except SymgradError:
-        node = value(test)
-        decided = current_trace().decide(node) if not node.shape else None
-        if decided is None:
+        if (decided := decided_now(test)) is None:
             raise
-        del nothing
         return then() if decided else otherwise()

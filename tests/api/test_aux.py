@@ -49,9 +49,11 @@ def test_aux_may_be_empty():
     assert aux == ()
 
 
-@pytest.mark.parametrize("bad", [lambda x: np.sum(x), lambda x: (np.sum(x),), lambda x: (x, 1.0), lambda x: [np.sum(x), x, x]])
+@pytest.mark.parametrize(
+    "bad", [lambda x: np.sum(x), lambda x: (np.sum(x),), lambda x: (x, 1.0), lambda x: [np.sum(x), x, x]]
+)
 def test_wrong_results_are_errors(bad):
-    with pytest.raises(sg.SymgradError, match="aux|scalar"):
+    with pytest.raises(sg.SymgradError, match=r"aux|scalar"):
         sg.grad(bad, has_aux=True)(X)
 
 

@@ -246,9 +246,9 @@ def test_missing_rules():
     def g(x):
         return x
 
-    with pytest.raises(sg.TraceError, match="f is a custom_vjp without rules.*defvjp"):
+    with pytest.raises(sg.TraceError, match=r"f is a custom_vjp without rules.*defvjp"):
         sg.grad(f)(1.0)
-    with pytest.raises(sg.TraceError, match="g is a custom_jvp without a rule.*defjvp"):
+    with pytest.raises(sg.TraceError, match=r"g is a custom_jvp without a rule.*defjvp"):
         sg.grad(g)(1.0)
 
 

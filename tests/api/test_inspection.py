@@ -68,7 +68,9 @@ def test_formula_of_a_transform_that_has_none():
 
 
 def test_verify_accepts_a_right_gradient():
-    report = sg.grad(lambda w, a: np.sum(np.tanh(a @ w) ** 2)).verify(np.array([0.3, -0.2]), np.arange(6.0).reshape(3, 2))
+    report = sg.grad(lambda w, a: np.sum(np.tanh(a @ w) ** 2)).verify(
+        np.array([0.3, -0.2]), np.arange(6.0).reshape(3, 2)
+    )
     assert report, str(report)
     assert "tanh" in str(report)
 

@@ -41,7 +41,8 @@ def test_arrays_are_plain_writable_arrays():
 
 
 @pytest.mark.parametrize(
-    "fun", [lambda x: x, lambda x: x[:], lambda x: x.reshape(3, 1), lambda x: (x, x), lambda x: np.asarray(x), lambda x: x.T]
+    "fun",
+    [lambda x: x, lambda x: x[:], lambda x: x.reshape(3, 1), lambda x: (x, x), lambda x: np.asarray(x), lambda x: x.T],
 )
 def test_results_do_not_alias_arguments_or_each_other(fun):
     x = X.copy()

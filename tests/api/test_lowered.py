@@ -77,7 +77,11 @@ def test_dtypes_of_specs(dtype):
 
 
 def test_scalars_numbers_containers_and_keywords():
-    f = sg.jit(lambda p, k, *, s: p["a"] * k + p["b"][0] * s).lower({"a": "f64[n]", "b": ["f64"]}, 2.0, s="f64").compile()
+    f = (
+        sg.jit(lambda p, k, *, s: p["a"] * k + p["b"][0] * s)
+        .lower({"a": "f64[n]", "b": ["f64"]}, 2.0, s="f64")
+        .compile()
+    )
     got = f({"a": np.ones(2), "b": [np.float64(3.0)]}, 2.0, s=np.float64(10.0))
     same(got, np.full(2, 32.0))
 
@@ -88,7 +92,7 @@ def test_the_compiled_function_checks_structure_dtype_and_rank():
         f({"b": np.ones(2)})
     with pytest.raises(sg.ShapeError, match="other lengths"):
         f({"a": np.ones((2, 2))})
-    with pytest.raises(sg.DTypeError, match="float64.*int64"):
+    with pytest.raises(sg.DTypeError, match=r"float64.*int64"):
         f({"a": np.ones(2, dtype=np.int64)})
 
 

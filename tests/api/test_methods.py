@@ -145,7 +145,7 @@ def test_a_method_replaced_on_the_class_is_noticed():
 def test_transforms_of_bound_methods():
     m = Model(2.0)
     g = sg.grad(lambda x: np.sum(m.scaled(x) ** 2))
-    h = sg.grad(m.loss) if hasattr(m, "loss") else sg.jit(m.scaled)
+    h = sg.jit(m.scaled)
     same(g(X), 8 * X)
     same(h(X), 2 * X)
     m.w = 3.0
@@ -159,12 +159,12 @@ def test_bound_methods_can_be_looked_into():
     assert m.predict.__name__ == "predict" and m.predict.__doc__ == "Predict."
     assert m.predict.__self__ is m
     assert m.predict.cache_info().misses >= 1
-    assert "multiply" in m.predict.lower("f64[n]").as_text("graph") or "mul" in m.predict.lower("f64[n]").as_text("graph")
+    assert "mul" in m.predict.lower("f64[n]").as_text("graph")
 
 
 def test_storing_a_traced_value_in_the_object_is_an_error_and_undone():
     m = Model(2.0)
-    with pytest.raises(sg.TraceError, match="'last'.*return"):
+    with pytest.raises(sg.TraceError, match=r"'last'.*return"):
         m.leaky(X)
     assert not hasattr(m, "last")
 

@@ -189,7 +189,7 @@ def test_index_out_of_range_for_a_shorter_array():
     f = sg.jit(lambda x: x[3])
     same(f(np.arange(5.0)), np.float64(3))
     same(f(np.arange(9.0)), np.float64(3))
-    with pytest.raises(IndexError, match="3.*out of bounds.*2"):
+    with pytest.raises(IndexError, match=r"3.*out of bounds.*2"):
         f(np.arange(2.0))
 
 
@@ -234,7 +234,7 @@ def test_maximum_of_nothing_is_an_error_as_in_numpy():
     f = sg.jit(np.max)
     same(f(np.ones(3)), np.float64(1))
     same(f(np.ones(4)), np.float64(1))
-    with pytest.raises(ValueError, match="zero-size|empty|no identity"):
+    with pytest.raises(ValueError, match=r"zero-size|empty|no identity"):
         f(np.zeros(0))
 
 

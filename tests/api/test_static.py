@@ -17,7 +17,10 @@ def f(x, mode, k=2):
     return x * k if mode == "times" else x + k
 
 
-@pytest.mark.parametrize("options", [{"static_argnums": 1}, {"static_argnums": (1,)}, {"static_argnames": "mode"}, {"static_argnames": ["mode"]}])
+@pytest.mark.parametrize(
+    "options",
+    [{"static_argnums": 1}, {"static_argnums": (1,)}, {"static_argnames": "mode"}, {"static_argnames": ["mode"]}],
+)
 def test_strings_by_position_or_name(options):
     g = sg.jit(f, **options)
     same(g(X, "times"), 2 * X)
@@ -46,7 +49,9 @@ def test_static_tuples_and_enums_and_functions():
         A = "a"
         B = "b"
 
-    g = sg.jit(lambda x, shape, kind, act: act(np.zeros(shape) + x) * (1 if kind is Kind.A else 2), static_argnums=(1, 2, 3))
+    g = sg.jit(
+        lambda x, shape, kind, act: act(np.zeros(shape) + x) * (1 if kind is Kind.A else 2), static_argnums=(1, 2, 3)
+    )
     same(g(0.5, (2,), Kind.A, np.sin), np.full(2, np.sin(0.5)))
     same(g(0.5, (1, 2), Kind.B, np.cos), np.full((1, 2), 2 * np.cos(0.5)))
 

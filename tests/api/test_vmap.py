@@ -69,7 +69,9 @@ def test_each_operation_inside(name):
     same(sg.vmap(INSIDE[name])(A), looped(INSIDE[name], A), rtol=1e-11)
 
 
-@pytest.mark.parametrize("name", ["pow", "where", "indexing", "dot", "sort", "cumsum", "max", "norm", "assignment", "einsum"])
+@pytest.mark.parametrize(
+    "name", ["pow", "where", "indexing", "dot", "sort", "cumsum", "max", "norm", "assignment", "einsum"]
+)
 def test_gradient_of_the_batched_sum_is_the_batched_gradient(name):
     def total(x):
         out = INSIDE[name](x)
@@ -93,7 +95,10 @@ def test_in_axes_of_numbers_and_none():
 def test_out_axes():
     same(sg.vmap(lambda x: x * 2, out_axes=1)(A), 2 * A.T)
     same(sg.vmap(lambda x: x * 2, out_axes=-1)(A), 2 * A.T)
-    same(sg.vmap(lambda x: (x, np.outer(x, x)), out_axes=(0, 2))(A), (A, np.moveaxis(looped(lambda x: np.outer(x, x), A), 0, 2)))
+    same(
+        sg.vmap(lambda x: (x, np.outer(x, x)), out_axes=(0, 2))(A),
+        (A, np.moveaxis(looped(lambda x: np.outer(x, x), A), 0, 2)),
+    )
     same(sg.vmap(lambda m: m, in_axes=1, out_axes=2)(M), np.moveaxis(M, 1, 2))
 
 
@@ -223,5 +228,5 @@ def test_closing_over_a_traced_value():
 def test_out_axes_that_do_not_fit_are_an_error():
     with pytest.raises(sg.ShapeError, match=r"out_axes.*2.*1"):
         sg.vmap(lambda x: x, out_axes=(0, 0))(A)
-    with pytest.raises(sg.ShapeError, match="out_axes|axis"):
+    with pytest.raises(sg.ShapeError, match=r"out_axes|axis"):
         sg.vmap(lambda x: x, out_axes=3)(A)

@@ -12,10 +12,19 @@ F32 = np.array([1.5, -2.0], np.float32)
 I32 = np.array([3, -4], np.int32)
 
 
-@pytest.mark.parametrize("x", [F32, I32, F32.astype(np.float64), np.array([1, 2], np.uint8), np.float32(2), np.int8(3), 2, 2.5])
+@pytest.mark.parametrize(
+    "x", [F32, I32, F32.astype(np.float64), np.array([1, 2], np.uint8), np.float32(2), np.int8(3), 2, 2.5]
+)
 @pytest.mark.parametrize("k", [2, 2.5, True, np.float32(1.5), np.int64(3), np.float64(0.5)])
 @pytest.mark.parametrize(
-    "fun", [lambda x, k: x + k, lambda x, k: k * x, lambda x, k: x / k, lambda x, k: np.maximum(x, k), lambda x, k: np.where(x > k, x, k)]
+    "fun",
+    [
+        lambda x, k: x + k,
+        lambda x, k: k * x,
+        lambda x, k: x / k,
+        lambda x, k: np.maximum(x, k),
+        lambda x, k: np.where(x > k, x, k),
+    ],
 )
 def test_promotion_is_numpys(x, k, fun):
     got, wanted = sg.jit(fun)(x, k), fun(x, k)
