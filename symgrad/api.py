@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from symgrad.frontend import combinators, transforms
@@ -22,13 +22,24 @@ def _compiled(fun: Function | None, transform: str, settings: dict[str, Any], op
         if name in options:
             given = options[name]
             options[name] = (given,) if isinstance(given, int | str) else tuple(given)
-    if "argnums" in settings and not isinstance(settings["argnums"], int):
-        settings["argnums"] = tuple(settings["argnums"])
+    if "argnums" in settings:
+        settings["argnums"] = _positions(settings["argnums"])
     if fun is None:
         return lambda f: Compiled(f, transform, settings, Options(**options))
     if not callable(fun):
         raise TypeError(f"{transform} wants a function, got {type(fun).__name__}")
     return Compiled(fun, transform, settings, Options(**options))
+
+
+def _positions(argnums: Any) -> int | tuple[int, ...]:
+    """Argnums as an int or a tuple of them."""
+    if isinstance(argnums, int):
+        return argnums
+    if isinstance(argnums, Iterable) and not isinstance(argnums, str):
+        nums = tuple(argnums)
+        if all(isinstance(n, int) for n in nums):
+            return nums
+    raise TypeError(f"argnums={argnums!r}: wanted the position of an argument, or several in a tuple")
 
 
 def jit(fun: Function | None = None, **options: Any) -> Any:

@@ -15,7 +15,7 @@ import numpy as np
 from symgrad.compiler import Call, Executable, TapeFullError, compile_graph
 from symgrad.errors import SymgradError, TraceError
 from symgrad.frontend import transforms
-from symgrad.frontend.hooks import prepared
+from symgrad.frontend.hooks import LIBRARIES, prepared
 from symgrad.frontend.leaves import Static, is_static, shapeless, token
 from symgrad.frontend.methods import Bound, Method, owner_name, roots
 from symgrad.frontend.lowered import Lowered, lower_call
@@ -117,6 +117,7 @@ class Compiled:
         self.options = options
         self.traced = TRANSFORMS[transform](fun, **settings)
         self._signature = _signature(fun)
+        self._is_users = str(getattr(fun, "__module__", "")).partition(".")[0] not in LIBRARIES
         self._variants: dict[Any, tuple[Variant, ...]] = {}
         self._shortcuts: dict[Any, Shortcut] = {}
         self._owner = owner_name(fun)
@@ -211,7 +212,7 @@ class Compiled:
             call = self._signature.bind(*args, **kwargs)
         except TypeError as e:
             raise TypeError(f"{self.__name__}(): {e}") from None
-        for name, parameter in self._signature.parameters.items():
+        for name, parameter in self._signature.parameters.items() if self._is_users else ():
             if name not in call.arguments and isinstance(parameter.default, DATA):
                 call.arguments[name] = parameter.default
         return call.args, call.kwargs

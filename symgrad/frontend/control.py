@@ -1,28 +1,30 @@
 """What rewritten ``if``, ``while``, ``for`` and their kin ask: Python's own meaning, or a part of the compiled program.
 
 A condition that is known while tracing, which those of plain Python values are, is ordinary Python. Otherwise the parts
-go to the traced side with the names of the variables that they assign: closure cells, which they share with the user's
-function.
+go to the traced side with ``get`` and ``put`` for the variables that they assign, closure cells that the parts
+share with the user's function. Variables that nothing reads any more are unbound after each part.
 """
 
 from __future__ import annotations
 
+import functools
 import operator
 import types
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from symgrad.errors import TraceError
 from symgrad.frontend.lines import located
 from symgrad.frontend.poison import UNBOUND, Poison
-from symgrad.frontend.ranges import CALLEES, TracedRange, is_long
+from symgrad.frontend.ranges import CALLEES, TracedRange, rollable
 from symgrad.frontend.tracer import Tracer, constant_value, tracing, wrap
 
 Run = Callable[..., Any]
 Value = Callable[[], Any]
 Names = tuple[str, ...]
-Place = tuple[int, int]
+Place = str
 
 SHORT = 32  # loops of up to so many items are unrolled
 MOST_GUARDED = 10_000
@@ -42,7 +44,53 @@ def decided(test: Any) -> bool | None:
     return None if known is None else bool(known.item())
 
 
-def _nothing() -> None:
+@dataclass(frozen=True, eq=False)
+class Variables:
+    """Variables of the user's function, as the closure cells of a part that declares them ``nonlocal``."""
+
+    cells: tuple[types.CellType, ...]
+
+    @staticmethod
+    def of(part: Run, names: Names) -> Variables:
+        assert isinstance(part, types.FunctionType)
+        cells = dict(zip(part.__code__.co_freevars, part.__closure__ or (), strict=True))
+        return Variables(tuple(cells[name] for name in names))
+
+    def get(self) -> tuple[Any, ...]:
+        return tuple(_contents(cell) for cell in self.cells)
+
+    def put(self, values: Sequence[Any]) -> None:
+        for cell, value in zip(self.cells, values, strict=True):
+            if value is not UNBOUND:
+                cell.cell_contents = value
+            else:
+                _empty(cell)
+
+    def forget(self) -> None:
+        for cell in self.cells:
+            _empty(cell)
+
+    def forgotten_after(self, part: Run) -> Run:
+        def run(*args: Any) -> None:
+            part(*args)
+            self.forget()
+
+        return run
+
+
+def _contents(cell: types.CellType) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return UNBOUND
+
+
+def _empty(cell: types.CellType) -> None:
+    if _contents(cell) is not UNBOUND:
+        del cell.cell_contents
+
+
+def _nothing(*args: Any) -> None:
     """The arm that is not there."""
 
 
@@ -53,14 +101,18 @@ def branch(test: Any, then: Run, otherwise: Run | None, names: Names, dead: Name
     """Return the arm to run, or a function that makes a branch of the program of both."""
     truth = decided(test)
     if truth is None:
-        return lambda: _traced_branch(test, then, otherwise, names, dead, place)
+        shared, unneeded = Variables.of(then, names), Variables.of(then, dead)
+        return lambda: _traced_branch(test, then, otherwise or _nothing, shared, unneeded, names, place)
     return then if truth else otherwise or _nothing
 
 
-def _traced_branch(test: Any, then: Run, otherwise: Run | None, names: Names, dead: Names, place: Place) -> None:
+def _traced_branch(
+    test: Any, then: Run, otherwise: Run, shared: Variables, unneeded: Variables, names: Names, place: Place
+) -> None:
     from symgrad.frontend.statements import traced_branch
 
-    traced_branch(test, then, otherwise, names, dead, place)
+    arms = unneeded.forgotten_after(then), unneeded.forgotten_after(otherwise)
+    traced_branch(test, *arms, shared.get, shared.put, names, place)
 
 
 def repeat(test: Value, body: Run, names: Names, dead: Names, place: Place, /) -> None:
@@ -74,26 +126,50 @@ def repeat(test: Value, body: Run, names: Names, dead: Names, place: Place, /) -
         body()
     from symgrad.frontend.statements import traced_repeat
 
-    traced_repeat(test, body, names, dead, place)
+    shared, unneeded = Variables.of(body, names), Variables.of(body, dead)
+    unneeded.forget()
+    traced_repeat(test, unneeded.forgotten_after(body), shared.get, shared.put, names, place)
 
 
 def each(iterable: Any, body: Run, names: Names, dead: Names, place: Place, more: Value | None, /) -> None:
     """Run ``body`` on each item; as a loop of the program where there are many, and all alike."""
-    if tracing() and is_long(iterable, SHORT):
+    if not tracing():
+        return _all(iterable, body, more)
+    shared, unneeded = Variables.of(body, names), Variables.of(body, dead)
+    items = rollable(iterable, SHORT)
+    if items is not None:
         from symgrad.frontend.statements import traced_each
 
-        if traced_each(iterable, body, names, dead, place, more):
+        unneeded.forget()
+        step = unneeded.forgotten_after(items.stepping(body))
+        if traced_each(items.over, step, shared.get, shared.put, names, place, more) is not NotImplemented:
+            return None
+    if more is None:
+        return _all(iterable, body, more)
+    return _unrolled(iterable, body, shared, unneeded, names, place, more)
+
+
+def _all(iterable: Any, body: Run, more: Value | None) -> None:
+    """Python's own loop."""
+    for item in iterable:
+        body(item)
+        if more is not None and not more():
             return
+
+
+def _unrolled(
+    iterable: Any, body: Run, shared: Variables, unneeded: Variables, names: Names, place: Place, more: Value
+) -> None:
+    """All rounds one after the other; from where it is not known whether the loop has ended, each is a branch."""
     going: Any = True
     guarded = 0
     for item in iterable:
         if going is True:
             body(item)
         else:
-            _traced_branch(going, _with_item(body, item), None, names, dead, place)
+            unneeded.forget()
+            _traced_branch(going, functools.partial(body, item), _nothing, shared, unneeded, names, place)
             guarded += 1
-        if more is None:
-            continue
         going = more()
         truth = decided(going)
         if truth is False:
@@ -103,17 +179,11 @@ def each(iterable: Any, body: Run, names: Names, dead: Names, place: Place, more
             raise located(TraceError("the end of this loop depends on traced values only: use while, or a range"))
 
 
-def _with_item(body: Run, item: Any) -> Run:
-    """``lambda: body(item)``, as a function that shares the same variables."""
-    assert isinstance(body, types.FunctionType)
-    return types.FunctionType(body.__code__, body.__globals__, body.__name__, (item,), body.__closure__)
-
-
 def check(test: Any, message: Value | None, place: Place, /) -> Any:
     """Return what ``assert`` should see: a condition that is not known yet is not checked, which a warning says."""
     truth = decided(test)
     if truth is None:
-        warnings.warn(f"the assertion in line {place[0]} is on a traced value and is not checked", stacklevel=3)
+        warnings.warn(f"the assertion at {place} is on a traced value and is not checked", stacklevel=3)
         return True
     return truth
 

@@ -244,7 +244,7 @@ class CustomVjp(_WithRule):
     backward: Function | None = None
 
     def defvjp(self, forward: Function, backward: Function) -> None:
-        """``forward(*args) -> (out, residuals)``; ``backward(residuals, ct)`` gives a cotangent an argument, or None."""
+        """``forward(*args) -> (out, residuals)``; ``backward(residuals, ct)`` gives cotangents, or None."""
         self.forward, self.backward = forward, backward
 
     def _rule(self, call: Call) -> Rule:

@@ -27,8 +27,8 @@ from symgrad.frontend.tracing import tracing
 _HERE = os.path.dirname(os.path.abspath(__file__))
 _PACKAGE = os.path.dirname(_HERE) + os.sep
 _STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
-_LIBRARIES = ("numpy", "scipy", "sympy", "mpmath", "symgrad")
-_OWN_MODULES = frozenset({*_LIBRARIES, *sys.stdlib_module_names})
+LIBRARIES = ("numpy", "scipy", "sympy", "mpmath", "symgrad")
+_OWN_MODULES = frozenset({*LIBRARIES, *sys.stdlib_module_names})
 
 
 class FunctionHooks(Control):
@@ -161,6 +161,6 @@ def _rewrites(fun: types.FunctionType) -> bool:
     file = os.path.abspath(fun.__code__.co_filename)
     if file.startswith(_PACKAGE):
         return False
-    if (fun.__module__ or "").partition(".")[0] in _LIBRARIES:
+    if (fun.__module__ or "").partition(".")[0] in LIBRARIES:
         return False
     return not file.startswith(_STDLIB) or "site-packages" in file

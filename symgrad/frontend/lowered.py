@@ -103,9 +103,8 @@ def _ranks_fit(graph: Graph, arrays: list[np.ndarray[Any, Any]]) -> bool:
 
 def lower_call(compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Lowered:
     """Trace, simplify and lower for specs or example arguments."""
-    args = tuple(_spec(a) for a in args)
-    kwargs = {k: _spec(v) for k, v in kwargs.items()}
     leaves, tree = compiled.leaves(args, kwargs)
+    leaves = [_spec(x) for x in leaves]
     specs = any(isinstance(x, Spec) for x in leaves)
     traced = compiled.trace(leaves, tree, free=False, specs=specs)
     with assuming(traced.sizes):
@@ -115,14 +114,9 @@ def lower_call(compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]
 
 
 def _spec(x: Any) -> Any:
-    """Strings and type-like objects as specs; containers of them as containers of specs."""
-    if isinstance(x, str):
-        return as_spec(x)
-    if isinstance(x, dict):
-        return {k: _spec(v) for k, v in x.items()}
-    if type(x) in (list, tuple):
-        return type(x)(_spec(v) for v in x)
-    return x
+    """Strings and type-like objects as specs."""
+    like = hasattr(x, "shape") and hasattr(x, "dtype") and not isinstance(x, np.ndarray | np.generic)
+    return as_spec(x) if isinstance(x, str) or like else x
 
 
 __all__ = ["Lowered", "SymgradError", "lower_call"]

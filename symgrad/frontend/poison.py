@@ -24,20 +24,20 @@ class Poison:
     __slots__ = ("name", "place")
     __array_priority__ = 2000.0
 
-    def __init__(self, name: str, place: tuple[int, int]) -> None:
+    def __init__(self, name: str, place: str) -> None:
         self.name = name
         self.place = place
 
     def refuse(self, *args: Any, **keywords: Any) -> NoReturn:
         raise located(
             TraceError(
-                f"{self.name} has a value only in some cases of the if or loop in line {self.place[0]}, which the compiled "
+                f"{self.name} has a value only in some cases of the if or loop at {self.place}, which the compiled "
                 f"program decides: give {self.name} a value before it"
             )
         )
 
     def __repr__(self) -> str:
-        return f"<{self.name}, which may have no value since line {self.place[0]}>"
+        return f"<{self.name}, which may have no value since {self.place}>"
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and not name.startswith("__array"):

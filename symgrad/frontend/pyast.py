@@ -37,7 +37,7 @@ _BUILTINS = frozenset(vars(builtins)) | {"__debug__"}
 Run: TypeAlias = Callable[[], object]
 Value: TypeAlias = Callable[[], object]
 Names: TypeAlias = tuple[str, ...]
-Place: TypeAlias = tuple[int, int]
+Place: TypeAlias = str
 
 
 class Hooks(Protocol):
@@ -59,7 +59,7 @@ class Hooks(Protocol):
         """Return the slice object for ``start:stop:step``."""
 
     # Control flow. ``names`` are the variables that the parts assign, ``dead`` those of them that nothing reads any
-    # more afterwards (at the end of a round, for loops), ``place`` a line and column.
+    # more afterwards (at the end of a round, for loops), ``place`` the line, in words.
 
     def branch(self, test: object, then: Run, otherwise: Run | None, names: Names, dead: Names, place: Place, /) -> Run:
         """Return the arm to run."""

@@ -2,7 +2,7 @@
 
     if x > 0:                            def _sg_then1(): nonlocal y; y = x
         y = x                  ->        def _sg_else2(): nonlocal y; y = -x
-    else:                                __sg__.branch(x > 0, _sg_then1, _sg_else2, ("y",), (), (1, 3))()
+    else:                                __sg__.branch(x > 0, _sg_then1, _sg_else2, ("y",), (), "line 1")()
         y = -x
 
 Loops become ``repeat`` and ``each``; conditional expressions, ``and``, ``or``, ``not``, chained comparisons and
@@ -287,7 +287,7 @@ def _empty(statements: list[ast.stmt]) -> bool:
 
 
 def _place(node: ast.expr) -> ast.expr:
-    return constant((node.lineno, node.col_offset), node)
+    return constant(f"line {node.lineno}", node)
 
 
 def _depth(body: list[ast.stmt]) -> int:

@@ -48,6 +48,18 @@ class TracedRange:
 
 
 @dataclass(frozen=True, eq=False)
+class Items:
+    """``over``: a range or a traced array; ``item``: what the user's loop gets for each of its numbers or rows."""
+
+    over: Any
+    item: Callable[[Any], Any] | None = None
+
+    def stepping(self, body: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        item = self.item
+        return body if item is None else lambda x: body(item(x))
+
+
+@dataclass(frozen=True, eq=False)
 class Indexed:
     """Something with a length that can be asked for the item at a traced position; ``plain`` gives all, one by one."""
 
@@ -62,12 +74,17 @@ class Indexed:
         return operator.index(self.length)
 
 
-def is_long(iterable: Any, short: int) -> bool:
-    """Whether going through something should be a loop of the program: not if it is short, or of Python objects."""
+def rollable(iterable: Any, short: int) -> Items | None:
+    """How to go through something without unrolling it; None for what is short, or made of Python objects."""
     if type(iterable) is TracedRange:
-        return True
+        return Items(iterable)
     indexed = _indexed(iterable)
-    return indexed is not None and not (type(indexed.length) is int and indexed.length <= short)
+    if indexed is None or (type(indexed.length) is int and indexed.length <= short):
+        return None
+    if type(iterable) in (range, Tracer):
+        return Items(iterable)
+    over = range(indexed.length) if type(indexed.length) is int else TracedRange(0, indexed.length)
+    return Items(over, indexed.at)
 
 
 def _indexed(x: Any) -> Indexed | None:

@@ -8,7 +8,6 @@ arrays that it changes in place, are the results of a branch and the state of a 
 from __future__ import annotations
 
 import functools
-import types
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -17,58 +16,33 @@ import numpy as np
 
 from symgrad.errors import SymgradError, TraceError
 from symgrad.frontend.poison import UNBOUND, Poison
-from symgrad.frontend.ranges import Indexed, TracedRange
+from symgrad.frontend.ranges import TracedRange
 from symgrad.frontend.regions import Region, Steps, branch, joined, predicate_of, run_loop
 from symgrad.frontend.tracer import Tracer, is_traced, size_of, value, wrap
 from symgrad.frontend.tracing import current_trace, is_known, watching_writes
-from symgrad.frontend.tree import flatten, tree_map, unflatten
+from symgrad.frontend.tree import TreeDef, flatten, tree_map, unflatten
 from symgrad.ir.node import Node, size_node
 from symgrad.ir.types import Size
 from symgrad.ops import pointwise as p
 from symgrad.ops.kinds import zeros
 
 Function = Callable[..., Any]
-Place = tuple[int, int]  # line and column
+Get = Callable[[], tuple[Any, ...]]
+Put = Callable[[Sequence[Any]], None]
 MOST_ATTEMPTS = 5
 HIDDEN = "_sg_"  # how the names of flags begin that stand for break, continue and return
 
 
 @dataclass(frozen=True, eq=False)
 class Variables:
-    """The variables that a statement assigns, by the cells that its parts share with the user's function."""
+    """The variables that a statement assigns: their values now (UNBOUND for those without one), and a way to set them."""
 
     names: tuple[str, ...]
-    cells: tuple[types.CellType, ...]
-
-    def get(self) -> tuple[Any, ...]:
-        return tuple(_contents(c) for c in self.cells)
-
-    def put(self, values: Sequence[Any]) -> None:
-        for cell, v in zip(self.cells, values, strict=True):
-            if v is not UNBOUND:
-                cell.cell_contents = v
-            elif _contents(cell) is not UNBOUND:
-                del cell.cell_contents
+    get: Get
+    put: Put
 
     def bound(self) -> list[int]:
         return [k for k, v in enumerate(self.get()) if v is not UNBOUND]
-
-
-def _contents(cell: types.CellType) -> Any:
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return UNBOUND
-
-
-def variables_of(names: Sequence[str], *functions: Any) -> Variables:
-    """The variables of these names that any of the functions has."""
-    cells: dict[str, types.CellType] = {}
-    for f in functions:
-        if f is not None:
-            cells.update(zip(f.__code__.co_freevars, f.__closure__ or (), strict=True))
-    found = [(n, cells[n]) for n in names if n in cells]
-    return Variables(tuple(n for n, _ in found), tuple(c for _, c in found))
 
 
 @dataclass(eq=False)
@@ -96,27 +70,21 @@ def ran(part: Function, variables: Variables) -> Arm:
 
 
 def traced_branch(
-    test: Any, then: Function, otherwise: Function | None, names: Sequence[str], dead: Sequence[str], place: Place
+    test: Any, then: Function, otherwise: Function, get: Get, put: Put, names: tuple[str, ...], place: str
 ) -> None:
     """An ``if`` whose condition is known only when the program runs.
 
     When its arms do not fit together and the condition depends on Python numbers alone, it is decided now, and the
     program holds for these numbers.
     """
-    variables = variables_of(names, then, otherwise)
-    before = variables.get()
-    parts = (then, otherwise or _nothing)
+    before = get()
     try:
-        _branch(test, parts, variables, frozenset(dead), place)
+        _branch(test, (then, otherwise), Variables(names, get, put), place)
     except SymgradError:
-        variables.put(before)
+        put(before)
         if (decided := decided_now(test)) is None:
             raise
-        parts[not decided]()
-
-
-def _nothing() -> None:
-    """The arm that is not there."""
+        (then if decided else otherwise)()
 
 
 def decided_now(test: Any) -> bool | None:
@@ -125,20 +93,16 @@ def decided_now(test: Any) -> bool | None:
     return None if node.shape else current_trace().decide(node)
 
 
-def _branch(
-    test: Any, parts: tuple[Function, Function], variables: Variables, dead: frozenset[str], place: Place
-) -> None:
+def _branch(test: Any, parts: tuple[Function, Function], variables: Variables, place: str) -> None:
     """Run both arms, each in a region, and join what they did: to variables, and to arrays that they changed in place."""
     regions = (Region(()), Region(()))
     left, right = (r.run(functools.partial(ran, part, variables)) for r, part in zip(regions, parts, strict=True))
-    kinds = [
-        "dead" if name in dead else _kind(name, x, y)
-        for name, x, y in zip(variables.names, left.after, right.after, strict=True)
-    ]
+    kinds = [_kind(name, x, y) for name, x, y in zip(variables.names, left.after, right.after, strict=True)]
     together = [k for k, kind in enumerate(kinds) if kind == "join"]
     cells = {**left.cells, **right.cells}
     names: list[str] = []
-    trees, leaves = [], ([], [])  # type: tuple[list[TreeDef], tuple[list[Any], list[Any]]]
+    trees: list[TreeDef] = []
+    leaves: tuple[list[Any], list[Any]] = [], []
     for k in together:
         values = [
             r.run(functools.partial(_filled, x, y))
@@ -173,20 +137,14 @@ def _both_ways(a: Any, b: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
     return (a, b), (b, a)
 
 
-def _after(kind: str, name: str, value: Any, place: Place) -> Any:
+def _after(kind: str, name: str, value: Any, place: str) -> Any:
     """A variable after a branch that does not join it."""
-    match kind:
-        case "poison":
-            return Poison(name, place)
-        case "dead":
-            return UNBOUND
-        case _:
-            return value
+    return Poison(name, place) if kind == "poison" else value
 
 
-def _at(statement: str, place: Place) -> str:
+def _at(statement: str, place: str) -> str:
     """A statement as messages call it."""
-    return f"the {statement} in line {place[0]}"
+    return f"the {statement} at {place}"
 
 
 def _kind(name: str, left: Any, right: Any) -> str:
@@ -209,28 +167,26 @@ def _leaf_names(names: Sequence[str], values: Sequence[Any]) -> list[str]:
 # --- loops -----------------------------------------------------------------------------------------------------------
 
 
-def traced_repeat(test: Function, body: Function, names: Sequence[str], dead: Sequence[str], place: Place) -> None:
+def traced_repeat(test: Function, body: Function, get: Get, put: Put, names: tuple[str, ...], place: str) -> None:
     """A ``while`` whose condition is known only when the program runs."""
-    variables = variables_of(names, body, test)
-    _rolled(Loop(variables, frozenset(dead), lambda item: body(), test, None, _at("while", place), place))
+    _rolled(Loop(Variables(names, get, put), lambda item: body(), test, None, _at("while", place)))
 
 
 def traced_each(
-    items: Any, body: Function, names: Sequence[str], dead: Sequence[str], place: Place, more: Function | None
-) -> bool:
-    """A ``for`` over a range or over the rows of an array, rolled. False when only unrolling will do."""
-    variables = variables_of(names, body, more)
-    before, over = variables.get(), _iteration(items)
+    items: Any, body: Function, get: Get, put: Put, names: tuple[str, ...], place: str, more: Function | None
+) -> Any:
+    """A ``for`` over a range or over the rows of an array, rolled. NotImplemented when only unrolling will do."""
+    before, over = get(), _iteration(items)
     if over is None:
-        return False
+        return NotImplemented
     try:
-        _rolled(Loop(variables, frozenset(dead), body, more, over, _at("for", place), place))
+        _rolled(Loop(Variables(names, get, put), body, more, over, _at("for", place)))
     except (TraceError, _IrregularError):
-        variables.put(before)
+        put(before)
         if over.length is None and not _countable(over.count):
             raise
-        return False
-    return True
+        return NotImplemented
+    return None
 
 
 def _countable(count: Any) -> bool:
@@ -258,13 +214,6 @@ def _iteration(items: Any) -> Iteration | None:
         return Iteration(len(items), len(items), lambda index, slices: index * step + start)
     if type(items) is TracedRange:
         return _over_range(items)
-    if type(items) is Indexed:
-        whole = (
-            _over_range(TracedRange(0, items.length))
-            if type(items.length) is not int
-            else _iteration(range(items.length))
-        )
-        return None if whole is None else Iteration(whole.length, whole.count, lambda index, slices: items.at(index))
     if type(items) is Tracer and items.ndim:
         node = items.node
         return Iteration(node.shape[0], None, lambda index, slices: slices[0], (node,))
@@ -285,12 +234,10 @@ class Loop:
     """A loop of the user's function. ``test``: whether to go on; ``over``: what a ``for`` runs over."""
 
     variables: Variables
-    dead: frozenset[str]
     body: Function
     test: Function | None
     over: Iteration | None
     what: str
-    place: Place
 
 
 @dataclass(eq=False)
@@ -306,8 +253,7 @@ def _rolled(loop: Loop) -> None:
     """One loop of the program. It is traced until no more arrays and variables turn out to belong to its state."""
     variables = loop.variables
     before = variables.get()
-    live = [k for k in variables.bound() if variables.names[k] not in loop.dead]
-    carried = Carried([k for k in live if _is_state(before[k])], {}, {})
+    carried = Carried([k for k in variables.bound() if _is_state(before[k])], {}, {})
     for _ in range(MOST_ATTEMPTS):
         cells, fresh, state = _attempt(loop, carried, before)
         if not cells and not fresh:
@@ -321,7 +267,7 @@ def _rolled(loop: Loop) -> None:
 def _finish(loop: Loop, carried: Carried, before: tuple[Any, ...], state: Any) -> None:
     """Set variables and arrays to the last state of a loop."""
     values, last, arrays = state
-    out = [UNBOUND if name in loop.dead else v for name, v in zip(loop.variables.names, before, strict=True)]
+    out = list(before)
     for k, v in zip([*carried.bound, *carried.fresh], [*values, *last], strict=True):
         out[k] = v
     loop.variables.put(out)
@@ -397,8 +343,8 @@ def _first_bound(loop: Loop, carried: Carried, before: tuple[Any, ...], after: t
     known = {*carried.bound, *carried.fresh}
     return {
         k: tree_map(_like, v)
-        for k, (name, old, v) in enumerate(zip(loop.variables.names, before, after, strict=True))
-        if k not in known and name not in loop.dead and old is UNBOUND and v is not UNBOUND and _is_state(v)
+        for k, (old, v) in enumerate(zip(before, after, strict=True))
+        if k not in known and old is UNBOUND and v is not UNBOUND and _is_state(v)
     }
 
 
@@ -430,10 +376,10 @@ def _and(a: Any, b: Any) -> Any:
 # --- expressions -----------------------------------------------------------------------------------------------------
 
 
-def traced_choose(test: Any, then: Function, otherwise: Function, place: Place) -> Any:
+def traced_choose(test: Any, then: Function, otherwise: Function, place: str) -> Any:
     """``a if test else b``, and the right-hand side of ``and`` and ``or``."""
     try:
-        return branch(test, then, otherwise, what=f"the condition in line {place[0]}")
+        return branch(test, then, otherwise, what=f"the condition at {place}")
     except SymgradError:
         if (decided := decided_now(test)) is None:
             raise

@@ -166,7 +166,10 @@ def normal_argnums(argnums: int | Sequence[int], count: int, fun: Any) -> tuple[
         if not isinstance(n, int) or not -count <= n < count:
             message = f"argnums={argnums} does not fit a call of {name_of(fun)} with {count} positional arguments"
             raise about(ShapeError(message), fun)
-    return tuple(n % count for n in nums)
+    positions = tuple(n % count for n in nums)
+    if len(set(positions)) < len(positions):
+        raise about(ShapeError(f"argnums={argnums} names an argument of {name_of(fun)} twice"), fun)
+    return positions
 
 
 def select(fun: Function, argnums: int | Sequence[int], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Selected:
@@ -303,6 +306,7 @@ def hvp(fun: Function, argnums: int = 0) -> Function:
         def slope(x: Any) -> Any:
             return grad(fun, n)(*args_[:n], x, *args_[n + 1 :], **kwargs)
 
+        slope.__name__ = name_of(fun)
         return jvp(slope, (args_[n],), (v,))[1]
 
     return traced
@@ -319,7 +323,7 @@ def jacrev(fun: Function, argnums: int | Sequence[int] = 0) -> Function:
 
     def traced(*args: Any, **kwargs: Any) -> Any:
         chosen = select(fun, argnums, args, kwargs)
-        piece = trace_piece(fun, lambda xs: chosen.call(fun, xs), chosen.nodes, chosen.weak)
+        piece = _differentiable(fun, trace_piece(fun, lambda xs: chosen.call(fun, xs), chosen.nodes, chosen.weak))
         rows = [_reverse_rows(piece, y) for y in piece.results]
         return _jacobian_tree(piece, chosen, rows)
 
@@ -345,7 +349,7 @@ def jacfwd(fun: Function, argnums: int | Sequence[int] = 0) -> Function:
 
     def traced(*args: Any, **kwargs: Any) -> Any:
         chosen = select(fun, argnums, args, kwargs)
-        piece = trace_piece(fun, lambda xs: chosen.call(fun, xs), chosen.nodes, chosen.weak)
+        piece = _differentiable(fun, trace_piece(fun, lambda xs: chosen.call(fun, xs), chosen.nodes, chosen.weak))
         columns = [_forward_columns(piece, k) for k in range(len(piece.params))]
         rows = [[column[j] for column in columns] for j in range(len(piece.results))]
         return _jacobian_tree(piece, chosen, rows)
@@ -367,6 +371,16 @@ def _forward_columns(piece: Piece, k: int) -> list[Node]:
     return out
 
 
+def _differentiable(fun: Function, piece: Piece) -> Piece:
+    """The piece, when all its results have derivatives."""
+    if not piece.results:
+        raise about(TraceError(f"the Jacobian of {name_of(fun)} wants a result, got nothing"), fun)
+    for y in piece.results:
+        if not y.dtype.is_float:
+            raise about(DTypeError(f"the Jacobian of {name_of(fun)} wants results that are floats, got {y.dtype.numpy}"), fun)
+    return piece
+
+
 def _jacobian_tree(piece: Piece, chosen: Selected, rows: list[list[Node]]) -> Any:
     leaves = []
     for row in rows:
@@ -379,7 +393,7 @@ def jacobian(fun: Function, argnums: int | Sequence[int] = 0) -> Function:
 
     def traced(*args: Any, **kwargs: Any) -> Any:
         chosen = select(fun, argnums, args, kwargs)
-        piece = trace_piece(fun, lambda xs: chosen.call(fun, xs), chosen.nodes, chosen.weak)
+        piece = _differentiable(fun, trace_piece(fun, lambda xs: chosen.call(fun, xs), chosen.nodes, chosen.weak))
         sizes = current()
         inputs = sum(sizes.value(product(q.shape)) for q in piece.params)
         outputs = sum(sizes.value(product(y.shape)) for y in piece.results)
@@ -403,9 +417,11 @@ def vmap(fun: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
     """``fun`` over one axis of its arguments at once."""
 
     def traced(*args: Any, **kwargs: Any) -> Any:
+        args, kwargs = _by_position(fun, in_axes, args, kwargs)
         leaves, tree = flatten((args, kwargs))
         axes = _axes(in_axes, args, kwargs, fun)
-        nodes = [value(x) for x in leaves]
+        nodes = [_ANY if _is_text(x) else value(x) for x in leaves]
+        axes = [None if n is _ANY else a for a, n in zip(axes, nodes, strict=True)]
         batched = [(n, _axis(a, n, fun)) for n, a in zip(nodes, axes, strict=True)]
         size = _batch_size(batched, fun)
         types = [n.type if a is None else n.type.with_shape(s for k, s in enumerate(n.shape) if k != a) for n, a in batched]
@@ -417,10 +433,11 @@ def vmap(fun: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
             return prepared(fun)(*inner_args, **inner_kwargs)
 
         out, out_tree = flatten(call())
-        results = [value(x) for x in out]
+        results = [_ANY if _is_text(x) else value(x) for x in out]
         found = batch(results, {q: (nodes[k], batched[k][1] or 0) for k, q in inner.items()}, size)
-        where = _out_axes(out_axes, out_tree)
-        return unflatten(out_tree, [wrap(_moved(front(n, a, size), w)) for (n, a), w in zip(found, where, strict=True)])
+        where = _out_axes(out_axes, unflatten(out_tree, out), out_tree)
+        placed = [_result_axis(n, a, w, size, fun) for (n, a), w in zip(found, where, strict=True)]
+        return unflatten(out_tree, [x if _is_text(x) else wrap(n) for n, x in zip(placed, out, strict=True)])
 
     return traced
 
@@ -429,6 +446,41 @@ def _axis(axis: int | None, n: Node, fun: Function) -> int | None:
     if axis is None or -n.ndim <= axis < n.ndim:
         return axis if axis is None else axis % n.ndim
     raise about(ShapeError(f"vmap of {name_of(fun)}: an argument of shape {shown(n.shape)} has no axis {axis}"), fun)
+
+
+_ANY = number(0, f64)  # stands for a value that is no number and goes through as it is
+
+
+def _is_text(x: Any) -> bool:
+    return isinstance(x, str | bytes) or x is Ellipsis
+
+
+def _by_position(
+    fun: Function, in_axes: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Keyword arguments and defaults in the places that ``in_axes`` has entries for."""
+    count = len(in_axes) if isinstance(in_axes, tuple | list) else 0
+    if count <= len(args):
+        return args, kwargs
+    kwargs = dict(kwargs)
+    for name in argument_names(fun, count)[len(args) :]:
+        if name not in kwargs:
+            default = inspect.signature(fun).parameters[name].default if not name.isdigit() else inspect.Parameter.empty
+            if default is inspect.Parameter.empty:
+                break
+            kwargs[name] = default
+        args = (*args, kwargs.pop(name))
+    return args, kwargs
+
+
+def _result_axis(n: Node, axis: int | None, wanted: int | None, size: Size, fun: Function) -> Node:
+    """A result with its batch axis where it is wanted; None wants a result without one."""
+    if wanted is not None:
+        return _moved(front(n, axis, size), wanted)
+    if axis is None:
+        return n
+    message = f"vmap of {name_of(fun)}: out_axes is None for a result that depends on mapped arguments"
+    raise about(ShapeError(message), fun)
 
 
 def _moved(n: Node, axis: int) -> Node:
@@ -457,18 +509,19 @@ def _axes(in_axes: Any, args: tuple[Any, ...], kwargs: dict[str, Any], fun: Func
 def _spread(axis: Any, count: int, arg: Any) -> list[int | None]:
     if axis is None or isinstance(axis, int):
         return [axis] * count
+    if isinstance(axis, list | tuple) and len(axis) != len(arg):
+        raise ShapeError(f"vmap: axes {axis} have {len(axis)} entries for {len(arg)} parts")
     if isinstance(axis, dict):
         return [a for k in sorted(arg) for a in _spread(axis[k], flatten(arg[k])[1].num_leaves, arg[k])]
     return [a for x, part in zip(axis, arg, strict=True) for a in _spread(x, flatten(part)[1].num_leaves, part)]
 
 
-def _out_axes(out_axes: Any, tree: TreeDef) -> list[int]:
-    if isinstance(out_axes, int):
-        return [out_axes] * tree.num_leaves
-    found, _ = flatten(out_axes)
-    if len(found) != tree.num_leaves:
-        raise ShapeError(f"out_axes has {len(found)} entries for {tree.num_leaves} results")
-    return [int(a) for a in found]
+def _out_axes(out_axes: Any, out: Any, tree: TreeDef) -> list[int | None]:
+    if isinstance(out_axes, list | tuple) and not isinstance(out, list | tuple):
+        raise ShapeError(f"out_axes has {len(out_axes)} entries for {tree.num_leaves} results")
+    if isinstance(out_axes, list | tuple) and len(out_axes) != len(out):
+        raise ShapeError(f"out_axes has {len(out_axes)} entries for {len(out)} results")
+    return _spread(out_axes, tree.num_leaves, out)
 
 
 def _batch_size(batched: Sequence[tuple[Node, int | None]], fun: Function) -> Size:

@@ -86,6 +86,14 @@ def test_scalars_numbers_containers_and_keywords():
     same(got, np.full(2, 32.0))
 
 
+def test_type_like_objects_and_static_strings():
+    class Type:
+        shape, dtype = (3,), np.dtype("float32")
+
+    f = sg.jit(lambda x, mode: x * 2 if mode == "f64" else x, static_argnames="mode").lower(Type(), "f64").compile()
+    same(f(np.ones(3, np.float32), "f64"), np.full(3, 2, np.float32))
+
+
 def test_the_compiled_function_checks_structure_dtype_and_rank():
     f = sg.jit(lambda p: p["a"] * 2).lower({"a": "f64[n]"}).compile()
     with pytest.raises(sg.ShapeError, match="other arguments"):

@@ -225,6 +225,27 @@ def test_closing_over_a_traced_value():
     same(f(3.0), np.float64(6 * A.sum()), rtol=1e-11)
 
 
+def test_values_that_are_no_numbers_go_through():
+    f = sg.vmap(lambda x, mode: (x * 2 if mode == "double" else x, mode), in_axes=(0, None), static_argnames="mode")
+    same(f(A, "double"), (2 * A, "double"))
+    same(f(A, "plain"), (A, "plain"))
+
+
+def test_out_axes_of_none():
+    same(sg.vmap(lambda x, y: (x, y), in_axes=(0, None), out_axes=(0, None))(A, 2.0), (A, np.float64(2.0)))
+    with pytest.raises(sg.ShapeError, match="out_axes is None"):
+        sg.vmap(lambda x: x, out_axes=None)(A)
+
+
+def test_in_axes_reach_keywords_and_defaults():
+    f = sg.vmap(lambda x, y=3.0: x * y, in_axes=(0, None))
+    same((f(A), f(A, 2.0), f(A, y=2.0)), (3 * A, 2 * A, 2 * A))
+
+
+def test_out_axes_of_a_dict():
+    same(sg.vmap(lambda x: {"a": x, "b": x}, out_axes={"a": 0, "b": 1})(A), {"a": A, "b": A.T})
+
+
 def test_out_axes_that_do_not_fit_are_an_error():
     with pytest.raises(sg.ShapeError, match=r"out_axes.*2.*1"):
         sg.vmap(lambda x: x, out_axes=(0, 0))(A)
