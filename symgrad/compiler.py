@@ -5,8 +5,10 @@ from __future__ import annotations
 import builtins
 import ctypes
 import threading
+from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -64,41 +66,57 @@ class Executable:
         """
         sizes = {**sizes, CAPACITY: self.room.trips}
         results = [(tuple(_evaluated(s, sizes) for s in r.shape), r.dtype.numpy) for r in self.graph.results]
+        inputs = [(p.shape, p.dtype.numpy) for p in self.graph.params]
         lengths = [sizes[name] for name in self.program.sizes]
         return Call(
             self.native.call,
-            tuple(p.dtype.numpy for p in self.graph.params),
+            tuple(dtype for _, dtype in inputs),
+            tuple(k for k, (shape, dtype) in enumerate(inputs) if shape == () and dtype == np.float64),
             tuple(results),
+            tuple(k for k, (shape, dtype) in enumerate(results) if shape == () and dtype == np.float64),
             (ctypes.c_int64 * len(lengths))(*lengths),
             _evaluated(self.program.workspace_bytes, sizes),
-            ctypes.c_void_p * (len(self.graph.params) + len(results)),
+            ctypes.c_void_p * (len(inputs) + len(results)),
             self.program.failures,
         )
 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Call:
-    """A native program ready for lengths that are known."""
+    """A native program ready for lengths that are known. Numbers (0-d float64) travel in one block of memory."""
 
     native: Callable[[Any, Any, Any], int]
     inputs: tuple[np.dtype[Any], ...]
+    input_numbers: tuple[int, ...]
     results: tuple[tuple[tuple[int, ...], np.dtype[Any]], ...]
+    result_numbers: tuple[int, ...]
     lengths: Any
     workspace: int
     buffers: Any
     failures: tuple[Failure, ...]
 
     def __call__(self, values: Sequence[Any]) -> list[Any]:
-        arrays = [_contiguous(v, d) for v, d in zip(values, self.inputs, strict=True)]
-        outputs = [np.empty(shape, dtype) for shape, dtype in self.results]
-        pointers = self.buffers(*[a.__array_interface__["data"][0] for a in (*arrays, *outputs)])
-        status = self.native(pointers, self.lengths, _arena(self.workspace))
+        given = array("d", [values[k] for k in self.input_numbers])
+        made = array("d", bytes(8 * len(self.result_numbers)))
+        kept: list[Any] = list(values)
+        addresses = [0] * len(values)
+        for k, address in zip(self.input_numbers, count(given.buffer_info()[0], 8), strict=False):
+            kept[k], addresses[k] = None, address
+        for k, v in enumerate(kept):
+            if v is not None:
+                kept[k] = a = _contiguous(v, self.inputs[k])
+                addresses[k] = a.__array_interface__["data"][0]
+        numbers = dict(zip(self.result_numbers, count(made.buffer_info()[0], 8), strict=False))
+        outputs = [None if k in numbers else np.empty(*r) for k, r in enumerate(self.results)]
+        addresses += [numbers[k] if a is None else a.__array_interface__["data"][0] for k, a in enumerate(outputs)]
+        status = self.native(self.buffers(*addresses), self.lengths, _arena(self.workspace))
         if status:
             failure = self.failures[status - 1]
             if failure == Failure(*TAPE_FULL):
                 raise TapeFullError
             raise getattr(builtins, failure.exception)(failure.message)
-        return [a if a.ndim else a[()] for a in outputs]
+        scalars = iter(made)
+        return [np.float64(next(scalars)) if a is None else a if a.ndim else a[()] for a in outputs]
 
 
 def compile_graph(graph: Graph, name: str, *, backend: str = "cpu") -> Executable:

@@ -17,8 +17,8 @@ from symgrad.errors import SymgradError, TraceError
 from symgrad.frontend import transforms
 from symgrad.frontend.hooks import LIBRARIES, prepared
 from symgrad.frontend.leaves import Static, is_static, shapeless, token
-from symgrad.frontend.methods import Bound, Method, owner_name, roots
 from symgrad.frontend.lowered import Lowered, lower_call
+from symgrad.frontend.methods import Bound, Method, owner_name, roots
 from symgrad.frontend.trace import Traced, trace_call
 from symgrad.frontend.tracing import tracing
 from symgrad.frontend.tree import TreeDef, flatten, leaf_paths
@@ -158,7 +158,9 @@ class Compiled:
                 return variant(*found)
         return self._first_call(leaves, tree, key, shapes)
 
-    def _remember(self, short: Any, variant: Variant, args: tuple[Any, ...], leaves: list[Any], sizes: dict[str, int]) -> None:
+    def _remember(
+        self, short: Any, variant: Variant, args: tuple[Any, ...], leaves: list[Any], sizes: dict[str, int]
+    ) -> None:
         """Keep a shortcut for calls like this one, when every input is an argument as it was given."""
         if variant.traced.truths:
             return
@@ -182,7 +184,9 @@ class Compiled:
                 if (found := _inputs(variant, leaves, shapes)) is not None:
                     self._variants[key] = (variant, *older[: MOST_VARIANTS - 1])
                     return variant(*found)
-        message = f"{self.__name__} changes what it reads from outside each time it is traced; pass that in and return it"
+        message = (
+            f"{self.__name__} changes what it reads from outside each time it is traced; pass that in and return it"
+        )
         raise transforms.about(TraceError(message), self.__wrapped__)
 
     def _build(self, leaves: list[Any], tree: TreeDef, shapes: tuple[tuple[int, ...], ...] | None) -> Variant:
@@ -321,7 +325,7 @@ def _flat_key(args: tuple[Any, ...]) -> tuple[Any, ...] | None:
         kind = type(a)
         if kind is np.ndarray:
             key.append((a.dtype, a.shape))
-        elif kind is float or kind is int:
+        elif kind is float or (kind is int and -(2**63) <= a < 2**63):
             key.append(kind)
         else:
             return None
@@ -341,7 +345,9 @@ def _identifier(name: str) -> str:
     return clean if clean and not clean[0].isdigit() else f"f_{clean}"
 
 
-def _inputs(variant: Variant, leaves: list[Any], shapes: tuple[tuple[int, ...], ...]) -> tuple[list[Any], dict[str, int]] | None:
+def _inputs(
+    variant: Variant, leaves: list[Any], shapes: tuple[tuple[int, ...], ...]
+) -> tuple[list[Any], dict[str, int]] | None:
     """Input values and lengths when the program fits this call."""
     if variant.shapes is not None and variant.shapes != shapes:
         return None

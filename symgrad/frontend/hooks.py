@@ -108,7 +108,11 @@ def prepared(function: Any) -> Any:
     owner = getattr(function, "__self__", None)
     if isinstance(owner, np.random.RandomState | np.random.Generator):
         name = getattr(function, "__name__", "random")
-        raise located(UnsupportedError(f"np.random.{name}: random numbers inside a compiled function; draw outside and pass them in"))
+        raise located(
+            UnsupportedError(
+                f"np.random.{name}: random numbers inside a compiled function; draw outside and pass them in"
+            )
+        )
     if isinstance(function, type) or type(owner) is Tracer:
         return function
     if hasattr(type(function), "__symgrad_transform__"):
@@ -135,7 +139,9 @@ def _with_defaults(new: types.FunctionType, fun: types.FunctionType) -> types.Fu
     """A rewritten function whose default arrays and containers are values from outside."""
     if new is fun or not any(isinstance(d, np.ndarray | list | tuple | dict) for d in _defaults(fun)):
         return new
-    copy = types.FunctionType(new.__code__, new.__globals__, new.__name__, _from_outside(fun, "__defaults__"), new.__closure__)
+    copy = types.FunctionType(
+        new.__code__, new.__globals__, new.__name__, _from_outside(fun, "__defaults__"), new.__closure__
+    )
     copy.__kwdefaults__ = _from_outside(fun, "__kwdefaults__")
     return copy
 

@@ -16,15 +16,14 @@ from symgrad.errors import UnsupportedError
 from symgrad.frontend import transforms
 from symgrad.frontend.hooks import prepared
 from symgrad.frontend.leaves import Spec, as_spec, is_static
-from symgrad.frontend.methods import roots
 from symgrad.frontend.lines import is_internal
+from symgrad.frontend.methods import roots
 from symgrad.frontend.trace import Traced, trace_call
 from symgrad.frontend.tracer import Tracer
 from symgrad.frontend.tracing import current_trace
 from symgrad.frontend.tree import flatten
 from symgrad.ir.graph import Graph
 from symgrad.ir.loops import For, statements
-from symgrad.ir.node import Node
 from symgrad.ir.sizes import assuming
 from symgrad.ir.types import f64
 from symgrad.passes.simplify import simplify
@@ -66,7 +65,9 @@ def gradient_parts(compiled: Compiled) -> tuple[Any, tuple[int, ...]]:
 def formula(compiled: Compiled, specs: dict[str, Any], *, simplify: bool, expand: bool) -> Formula:
     """Trace value and gradient for scalars (or the given specs) and read the formula off the graph."""
     fun, argnums = gradient_parts(compiled)
-    parameters = [q for q in inspect.signature(fun).parameters.values() if q.kind not in (q.VAR_POSITIONAL, q.VAR_KEYWORD)]
+    parameters = [
+        q for q in inspect.signature(fun).parameters.values() if q.kind not in (q.VAR_POSITIONAL, q.VAR_KEYWORD)
+    ]
     unknown = set(specs) - {q.name for q in parameters}
     if unknown:
         raise TypeError(f"formula: {compiled.__name__} has no argument {', '.join(sorted(unknown))}")
@@ -77,8 +78,8 @@ def formula(compiled: Compiled, specs: dict[str, Any], *, simplify: bool, expand
     traced = _trace(compiled, fun, argnums, positional, keywords)
     wrt = [names.index(parameters[k].name) for k in argnums]
     return scalar_formula(
-        traced.graph, title=compiled.__name__, names=[*names, *_captured_names(traced)], wrt=wrt, simplify=simplify, expand=expand,
-        labels=dict(traced.labels),
+        traced.graph, title=compiled.__name__, names=[*names, *_captured_names(traced)], wrt=wrt, simplify=simplify,
+        expand=expand, labels=dict(traced.labels),
     )  # fmt: skip
 
 
@@ -103,7 +104,13 @@ def _trace(
     leaves, tree = flatten((args, kwargs))
     with local_names():
         return trace_call(
-            flat, leaves, tree, free=False, stabilize=compiled.options.stabilize, specs=True, roots=roots(compiled.__wrapped__)
+            flat,
+            leaves,
+            tree,
+            free=False,
+            stabilize=compiled.options.stabilize,
+            specs=True,
+            roots=roots(compiled.__wrapped__),
         )
 
 
@@ -111,7 +118,7 @@ def verify(compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     """Each primitive's rule, then the whole gradient at these arguments."""
     fun, argnums = gradient_parts(compiled)
     args, kwargs = compiled.bound(args, kwargs)
-    leaves, tree = flatten((args, kwargs))
+    leaves, _ = flatten((args, kwargs))
     primal = _trace(compiled, fun, (), args, kwargs)
     full = _trace(compiled, fun, argnums, args, kwargs)
     values = [np.asarray(x) for x in leaves if not is_static(x)]
@@ -146,7 +153,9 @@ def _explained(compiled: Compiled, k: int, variant: Variant) -> str:
     loops = sum(isinstance(s, For) for s in statements(program.body))
     temps = [b for b in program.buffers if b.kind == "temp"]
     assumed = [str(g) for g in traced.sizes.guards]
-    lengths = "any lengths" if variant.shapes is None else f"lengths {list(variant.shapes)}" if variant.shapes else "numbers"
+    lengths = (
+        "any lengths" if variant.shapes is None else f"lengths {list(variant.shapes)}" if variant.shapes else "numbers"
+    )
     with assuming(traced.sizes):
         before = len(traced.graph.nodes())
         after = len(simplify(traced.graph).nodes())

@@ -202,6 +202,8 @@ def _enter_spec(spec: Spec, sizes: Sizes) -> Input:
 def lengths(inputs: tuple[Input, ...], arrays: list[Any], into: dict[str, int]) -> Mapping[str, int] | None:
     """The lengths of named sizes in these arrays; None when one name would have two."""
     for i, a in zip(inputs, arrays, strict=True):
+        if not i.names:
+            continue
         for name, length in zip(i.names, np.shape(a), strict=True):
             if name is not None and into.setdefault(name, length) != length:
                 return None

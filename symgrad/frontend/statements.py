@@ -8,6 +8,7 @@ arrays that it changes in place, are the results of a branch and the state of a 
 from __future__ import annotations
 
 import functools
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -53,12 +54,25 @@ class Arm:
     cells: dict[int, tuple[Tracer, Node, Node]]  # the array, before, after
 
 
+def _without_raising(part: Function) -> None:
+    """Run a part; what it raises itself would be raised whether or not the program takes it."""
+    try:
+        part()
+    except (SymgradError, _IrregularError):
+        raise
+    except Exception as e:
+        raise TraceError(
+            f"{type(e).__name__} ({e}) is raised under a condition that only the compiled program knows, which this "
+            "version cannot do: check before the call"
+        ) from e
+
+
 def ran(part: Function, variables: Variables) -> Arm:
     """Run a part on the present variables, note what it did, and undo it."""
     before = variables.get()
     try:
         with watching_writes() as log:
-            part()
+            _without_raising(part)
             after = variables.get()
             cells = {k: (cell, old, cell.node) for k, (cell, old) in log.items()}
     finally:
@@ -77,7 +91,11 @@ def traced_branch(
     When its arms do not fit together and the condition depends on Python numbers alone, it is decided now, and the
     program holds for these numbers.
     """
-    before = get()
+    before, open_places = get(), _local.__dict__.setdefault("places", [])
+    if place in open_places and (decided := decided_now(test)) is not None:  # a recursion, which must come to an end
+        (then if decided else otherwise)()
+        return
+    open_places.append(place)
     try:
         _branch(test, (then, otherwise), Variables(names, get, put), place)
     except SymgradError:
@@ -85,6 +103,11 @@ def traced_branch(
         if (decided := decided_now(test)) is None:
             raise
         (then if decided else otherwise)()
+    finally:
+        open_places.pop()
+
+
+_local = threading.local()
 
 
 def decided_now(test: Any) -> bool | None:

@@ -48,7 +48,9 @@ class Truth:
     answer: bool
 
     def holds(self, values: Sequence[Any], sizes: Mapping[str, int]) -> bool:
-        given = [np.asarray(values[k], n.dtype.numpy) for k, n in zip(self.positions, self.condition.params, strict=True)]
+        given = [
+            np.asarray(values[k], n.dtype.numpy) for k, n in zip(self.positions, self.condition.params, strict=True)
+        ]
         with np.errstate(all="ignore"):
             (found,) = evaluate(self.condition, *given, sizes=sizes)
         return bool(found.item()) == self.answer
@@ -177,7 +179,9 @@ def _outputs(leaves: Sequence[Any]) -> tuple[list[Output], list[Node]]:
         if type(leaf) is Masked:
             outputs.append(Output(len(nodes), len(nodes) + 1))
             nodes += [value(leaf.value), value(leaf.mask)]
-        elif type(leaf) in (Tracer, TracedSize) or isinstance(leaf, int | float | np.ndarray | np.generic) and not isinstance(leaf, bool):
+        elif type(leaf) in (Tracer, TracedSize) or (
+            isinstance(leaf, int | float | np.ndarray | np.generic) and not isinstance(leaf, bool)
+        ):
             outputs.append(Output(len(nodes)))
             nodes.append(value(leaf))
         else:
@@ -186,7 +190,13 @@ def _outputs(leaves: Sequence[Any]) -> tuple[list[Output], list[Node]]:
 
 
 def _finished(
-    trace: Trace, recorder: Recorder, sizes: Sizes, inputs: Sequence[Input], outputs: Sequence[Output], nodes: Sequence[Node], tree: TreeDef
+    trace: Trace,
+    recorder: Recorder,
+    sizes: Sizes,
+    inputs: Sequence[Input],
+    outputs: Sequence[Output],
+    nodes: Sequence[Node],
+    tree: TreeDef,
 ) -> Traced:
     captures = tuple(recorder.inputs.values())
     params = (*(i.param for i in inputs), *(entered.param for _, entered in captures))
@@ -197,12 +207,14 @@ def _finished(
     known = set(params)
     for n in graph.nodes():
         if n.op is PARAM and n not in known:
-            raise TraceError("a traced value left the inner function that it belongs to; return it instead of storing it outside").at(n.where)
+            raise TraceError(
+                "a traced value left the inner function that it belongs to; return it instead of storing it outside"
+            ).at(n.where)
     pins = tuple((params.index(n), v) for n, v in trace.pins.items() if n in known)
     truths = tuple(_truth(n, answer, params) for n, answer in trace.truths.items() if known.issuperset(_params(n)))
     return Traced(
-        canonical(graph), sizes, tuple(inputs), captures, tuple(recorder.guards.values()), pins, truths, tuple(outputs), tree,
-        tuple(rewrites), dict(trace.labels),
+        canonical(graph), sizes, tuple(inputs), captures, tuple(recorder.guards.values()), pins, truths, tuple(outputs),
+        tree, tuple(rewrites), dict(trace.labels),
     )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """Transforms while tracing: functions of tracers -> functions of tracers.
 
-Each traces the user's function on fresh parameters, transforms the piece of graph between them and the results, and puts
-the actual arguments in place of the parameters. Values from outside the inner function are plain nodes of the same
+Each traces the user's function on fresh parameters, transforms the piece of graph between them and the results, and
+puts the actual arguments in place of the parameters. Values from outside the inner function are plain nodes of the same
 graph, so nesting needs no levels and derivatives cannot be confused.
 """
 
@@ -80,7 +80,9 @@ def is_weak(x: Any) -> bool:
     return x.weak if type(x) is Tracer else type(x) in (int, float)
 
 
-def trace_piece(fun: Function, call: Callable[[list[Tracer]], Any], actual: Sequence[Node], weak: Sequence[bool]) -> Piece:
+def trace_piece(
+    fun: Function, call: Callable[[list[Tracer]], Any], actual: Sequence[Node], weak: Sequence[bool]
+) -> Piece:
     """Trace ``call`` on tracers of fresh parameters for ``actual``."""
     trace = current_trace()
     params = tuple(param(a.type) for a in actual)
@@ -188,15 +190,21 @@ def select(fun: Function, argnums: int | Sequence[int], args: tuple[Any, ...], k
 
 
 def _real(fun: Function, leaf: Any, name: str) -> Node:
-    if not is_traced(leaf) and not isinstance(leaf, int | float | np.ndarray | np.generic) or isinstance(leaf, bool):
-        raise about(DTypeError(f"argument {name} of {name_of(fun)} is a {type(leaf).__name__}; a derivative wants floats"), fun)
+    if (not is_traced(leaf) and not isinstance(leaf, int | float | np.ndarray | np.generic)) or isinstance(leaf, bool):
+        raise about(
+            DTypeError(f"argument {name} of {name_of(fun)} is a {type(leaf).__name__}; a derivative wants floats"), fun
+        )
     node = value(leaf)
     if node.dtype.is_float:
         return node
     if is_weak(leaf):
         return p.cast(node, dtype=f64)
     raise about(
-        DTypeError(f"argument {name} of {name_of(fun)} has dtype {node.dtype.numpy}; a derivative wants floats: pass it as float64"), fun
+        DTypeError(
+            f"argument {name} of {name_of(fun)} has dtype {node.dtype.numpy}; "
+            "a derivative wants floats: pass it as float64"
+        ),
+        fun,
     )
 
 
@@ -237,7 +245,9 @@ def grad(fun: Function, argnums: int | Sequence[int] = 0, has_aux: bool = False)
 
 def _scalar(fun: Function, piece: Piece, has_aux: bool) -> Node:
     what = f"the gradient of {name_of(fun)} wants a scalar result"
-    if has_aux and not (piece.tree.cls is tuple and len(piece.tree.children) == 2 and piece.tree.children[0].num_leaves == 1):
+    if has_aux and not (
+        piece.tree.cls is tuple and len(piece.tree.children) == 2 and piece.tree.children[0].num_leaves == 1
+    ):
         raise about(TraceError(f"has_aux=True wants {name_of(fun)} to return (scalar, aux)"), fun)
     count = len(piece.results)
     if count == 0 or (count != 1 and not has_aux):
@@ -271,7 +281,10 @@ def vjp(fun: Function, *primals: Any, has_aux: bool = False) -> tuple[Any, ...]:
         if tree != flatten(primal)[1]:
             raise ShapeError(f"the pullback of {name_of(fun)} wants a cotangent with the structure of the result")
         results = piece.results[:count]
-        seeds = [_seed(_fitted(value(c), r, "cotangent", fun)) if r.dtype.is_float else None for c, r in zip(leaves, results, strict=True)]
+        seeds = [
+            _seed(_fitted(value(c), r, "cotangent", fun)) if r.dtype.is_float else None
+            for c, r in zip(leaves, results, strict=True)
+        ]
         grads = filled(pull(results, seeds, piece.params), piece.params)
         return tuple(chosen.split([wrap(n, weak=w) for n, w in zip(piece.place(grads), chosen.weak, strict=True)]))
 
@@ -334,7 +347,10 @@ def _reverse_rows(piece: Piece, y: Node) -> list[Node]:
     ct, count = param(y.type), product(y.shape)
     grads = filled(pull([y], [_seed(ct)], piece.params), piece.params)
     batched = batch(grads, {ct: (identity(count, y), 0)}, count)
-    return [reshape(front(n, axis, count), shape=(*y.shape, *q.shape)) for (n, axis), q in zip(batched, piece.params, strict=True)]
+    return [
+        reshape(front(n, axis, count), shape=(*y.shape, *q.shape))
+        for (n, axis), q in zip(batched, piece.params, strict=True)
+    ]
 
 
 def front(n: Node, axis: int | None, count: Size) -> Node:
@@ -377,7 +393,9 @@ def _differentiable(fun: Function, piece: Piece) -> Piece:
         raise about(TraceError(f"the Jacobian of {name_of(fun)} wants a result, got nothing"), fun)
     for y in piece.results:
         if not y.dtype.is_float:
-            raise about(DTypeError(f"the Jacobian of {name_of(fun)} wants results that are floats, got {y.dtype.numpy}"), fun)
+            raise about(
+                DTypeError(f"the Jacobian of {name_of(fun)} wants results that are floats, got {y.dtype.numpy}"), fun
+            )
     return piece
 
 
@@ -424,7 +442,9 @@ def vmap(fun: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
         axes = [None if n is _ANY else a for a, n in zip(axes, nodes, strict=True)]
         batched = [(n, _axis(a, n, fun)) for n, a in zip(nodes, axes, strict=True)]
         size = _batch_size(batched, fun)
-        types = [n.type if a is None else n.type.with_shape(s for k, s in enumerate(n.shape) if k != a) for n, a in batched]
+        types = [
+            n.type if a is None else n.type.with_shape(s for k, s in enumerate(n.shape) if k != a) for n, a in batched
+        ]
         inner = {k: param(t) for k, (t, (_, a)) in enumerate(zip(types, batched, strict=True)) if a is not None}
 
         def call() -> Any:
@@ -499,7 +519,9 @@ def _axes(in_axes: Any, args: tuple[Any, ...], kwargs: dict[str, Any], fun: Func
     """One axis for each leaf; keyword arguments are mapped over their first axis."""
     per_arg = [in_axes] * len(args) if isinstance(in_axes, int) or in_axes is None else list(in_axes)
     if len(per_arg) != len(args):
-        raise about(ShapeError(f"vmap of {name_of(fun)}: in_axes has {len(per_arg)} entries for {len(args)} arguments"), fun)
+        raise about(
+            ShapeError(f"vmap of {name_of(fun)}: in_axes has {len(per_arg)} entries for {len(args)} arguments"), fun
+        )
     out: list[int | None] = []
     for axis, arg in zip(per_arg, args, strict=True):
         out += _spread(axis, flatten(arg)[1].num_leaves, arg)
@@ -533,7 +555,7 @@ def _batch_size(batched: Sequence[tuple[Node, int | None]], fun: Function) -> Si
     if not found:
         raise about(ShapeError(f"vmap of {name_of(fun)}: no argument is mapped; give in_axes other than None"), fun)
     first = found[0][1]
-    for n, size in found[1:]:
+    for _, size in found[1:]:
         if not current().same(first, size):
             shapes = " and ".join(shown(m.shape) for m, _ in found)
             raise about(ShapeError(f"vmap of {name_of(fun)}: mapped axes differ in length, shapes {shapes}"), fun)
@@ -546,5 +568,6 @@ def _batch_size(batched: Sequence[tuple[Node, int | None]], fun: Function) -> Si
 def stop_gradient(x: Any) -> Any:
     """Every traced leaf as a constant for differentiation; other values as they are."""
     leaves, tree = flatten(x)
-    return unflatten(tree, [wrap(p.stop(leaf.node), weak=leaf.weak) if type(leaf) is Tracer else leaf for leaf in leaves])
-
+    return unflatten(
+        tree, [wrap(p.stop(leaf.node), weak=leaf.weak) if type(leaf) is Tracer else leaf for leaf in leaves]
+    )

@@ -101,7 +101,7 @@ def test_argnums_twice():
 
 @pytest.mark.parametrize("argnums", ["x", 1.0, ("x",), None])
 def test_argnums_that_are_no_positions(argnums):
-    with pytest.raises(TypeError, match="argnums.*position"):
+    with pytest.raises(TypeError, match=r"argnums.*position"):
         sg.grad(lambda x: x, argnums=argnums)
 
 
