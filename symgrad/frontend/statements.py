@@ -91,23 +91,38 @@ def traced_branch(
     When its arms do not fit together and the condition depends on Python numbers alone, it is decided now, and the
     program holds for these numbers.
     """
-    before, open_places = get(), _local.__dict__.setdefault("places", [])
-    if place in open_places and (decided := decided_now(test)) is not None:  # a recursion, which must come to an end
-        (then if decided else otherwise)()
-        return
-    open_places.append(place)
-    try:
+    before = get()
+
+    def both() -> None:
         _branch(test, (then, otherwise), Variables(names, get, put), place)
-    except SymgradError:
+
+    def one() -> Any:
         put(before)
-        if (decided := decided_now(test)) is None:
-            raise
-        (then if decided else otherwise)()
-    finally:
-        open_places.pop()
+        return (then if decided_now(test) else otherwise)()
+
+    _both_or_one(test, both, one, place)
 
 
 _local = threading.local()
+
+
+def _both_or_one(test: Any, both: Callable[[], Any], one: Callable[[], Any], place: str) -> Any:
+    """Make a branch of both arms, or run only the one that the condition on Python numbers alone asks for.
+
+    It does so when both do not fit together, and in a recursion, which must come to an end.
+    """
+    places: list[str] = _local.__dict__.setdefault("places", [])
+    if place in places and decided_now(test) is not None:
+        return one()
+    places.append(place)
+    try:
+        return both()
+    except SymgradError:
+        if decided_now(test) is None:
+            raise
+        return one()
+    finally:
+        places.pop()
 
 
 def decided_now(test: Any) -> bool | None:
@@ -401,9 +416,8 @@ def _and(a: Any, b: Any) -> Any:
 
 def traced_choose(test: Any, then: Function, otherwise: Function, place: str) -> Any:
     """``a if test else b``, and the right-hand side of ``and`` and ``or``."""
-    try:
+
+    def both() -> Any:
         return branch(test, then, otherwise, what=f"the condition at {place}")
-    except SymgradError:
-        if (decided := decided_now(test)) is None:
-            raise
-        return then() if decided else otherwise()
+
+    return _both_or_one(test, both, lambda: (then if decided_now(test) else otherwise)(), place)
