@@ -7,6 +7,7 @@ protocols look up what they mean in ``FUNCTIONS``.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +19,7 @@ from symgrad.errors import TraceError, UnsupportedError
 from symgrad.frontend.lengths import TracedSize, make_size, size_of
 from symgrad.frontend.lines import located, numpy_call, with_line
 from symgrad.frontend.masked import Masked
-from symgrad.frontend.tracing import FUNCTIONS, call, constant_value, current_trace, note_write
+from symgrad.frontend.tracing import FUNCTIONS, call, constant_value, current_trace, note_write, run_number
 from symgrad.ir.node import Node
 from symgrad.ir.sizes import current
 from symgrad.ir.types import Shape, dtype_of, i64, product
@@ -78,7 +79,7 @@ def _numpy(function: Any) -> Callable[..., Any]:
 class Tracer:
     """A traced array, NumPy scalar or (``weak``) Python number."""
 
-    __slots__ = ("__weakref__", "_node", "_seen", "_version", "fixed", "readonly", "view", "weak")
+    __slots__ = ("__weakref__", "_node", "_seen", "_version", "born", "fixed", "readonly", "tangled", "view", "weak")
     __array_priority__ = 1000.0
 
     def __init__(self, node: Node, *, weak: bool = False, fixed: bool = False, view: View | None = None) -> None:
@@ -89,6 +90,8 @@ class Tracer:
         self.weak = weak
         self.fixed = fixed
         self.readonly: bool = view is not None and view.base.readonly
+        self.born = run_number()
+        self.tangled: list[tuple[weakref.ref[Tracer], str]] = []  # what may share its memory, and since when
 
     @property  # type: ignore[misc]  # so that isinstance(x, np.ndarray), isinstance(number, float) hold
     def __class__(self) -> type:
@@ -107,17 +110,38 @@ class Tracer:
 
     def assign(self, node: Node) -> None:
         """Change the value in place, and with it that of the base and of all views."""
-        root = self if self.view is None else self.view.root
+        root = self.root
         if root.readonly:
             raise located(TraceError("assigning into an argument or captured array: make a copy first (x = x.copy())"))
         if self.readonly or (self.view is not None and self.view.write is None):
             raise ValueError(with_line("assignment destination is read-only"))
+        root._refuse_tangled()
         if self.view is None:
             note_write(self)
             self._version += 1
         elif self.view.write is not None:
             self.view.base.assign(self.view.write(self.view.base.node, node))
         self._node, self._seen = node, root._version
+
+    @property
+    def root(self) -> Tracer:
+        """The array whose memory this is."""
+        return self if self.view is None else self.view.root
+
+    @property
+    def changed(self) -> bool:
+        """Whether it has been changed in place."""
+        return self._version > 0
+
+    def _refuse_tangled(self) -> None:
+        for other, place in self.tangled:
+            if other() is not None:
+                raise located(
+                    TraceError(
+                        f"this array is changed in place, and since {place} it may be the same array as another one, "
+                        "which only the compiled program knows: make a copy there (b = a.copy())"
+                    )
+                )
 
     def restore(self, node: Node) -> None:
         """Set the value of an array that is no view, whatever it was."""
@@ -382,6 +406,13 @@ class Tracer:
 def wrap(node: Node, *, weak: bool = False, fixed: bool | None = None) -> Tracer:
     """A fresh traced value; 0-d ones are NumPy scalars (``fixed``) unless they are said to be arrays."""
     return Tracer(node, weak=weak, fixed=weak or (not node.shape if fixed is None else fixed and not node.shape))
+
+
+def tangle(a: Tracer, b: Tracer, place: str) -> None:
+    """Two arrays may be the same one in the program: changing one in place is an error while the other is in use."""
+    if a is not b:
+        a.tangled.append((weakref.ref(b), place))
+        b.tangled.append((weakref.ref(a), place))
 
 
 def is_operand(x: Any) -> bool:

@@ -22,7 +22,8 @@ from symgrad.ir.sizes import broadcast_shapes, current, shown
 from symgrad.ir.types import Shape, Size, boolean, i64
 from symgrad.ops import indexing
 from symgrad.ops import pointwise as p
-from symgrad.ops.folds import iota, kept
+from symgrad.ops.folds import kept
+from symgrad.ops.running import iota
 from symgrad.ops.kinds import broadcast_to, number
 from symgrad.ops.views import broadcast, inverse, place, reshape, slice_, transpose
 

@@ -271,6 +271,8 @@ def _left_alone(node: FunctionNode, scope: Scope) -> bool:
     for inner in own_nodes(body):
         if isinstance(inner, ast.Yield | ast.YieldFrom | ast.Await):
             return True
+        if isinstance(inner, ast.Attribute) and inner.attr == "_getframe":
+            return True
         if isinstance(inner, ast.Call) and isinstance(inner.func, ast.Name) and inner.func.id not in scope.bound:
             name, bare = inner.func.id, not inner.args and not inner.keywords
             if name in FRAME_CALLS or (name in BARE_FRAME_CALLS - {"super"} and bare):

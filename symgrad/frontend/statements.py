@@ -19,8 +19,9 @@ from symgrad.errors import SymgradError, TraceError
 from symgrad.frontend.poison import UNBOUND, Poison
 from symgrad.frontend.ranges import TracedRange
 from symgrad.frontend.regions import Region, Steps, branch, joined, predicate_of, run_loop
+from symgrad.frontend.cell import tangle
 from symgrad.frontend.tracer import Tracer, is_traced, size_of, value, wrap
-from symgrad.frontend.tracing import current_trace, is_known, watching_writes
+from symgrad.frontend.tracing import current_trace, is_known, run_number, watching_writes
 from symgrad.frontend.tree import TreeDef, flatten, tree_map, unflatten
 from symgrad.ir.node import Node, size_node
 from symgrad.ir.types import Size
@@ -48,10 +49,32 @@ class Variables:
 
 @dataclass(eq=False)
 class Arm:
-    """One run of a part: what the variables were after it, and the arrays it changed in place, with their new values."""
+    """One run of a part: what the variables were after it, and the arrays it changed in place, with their new values.
 
+    ``values`` are what ``after`` held at the end of the run, since arrays from outside are put back then.
+    """
+
+    number: int
     after: tuple[Any, ...]
+    values: tuple[Any, ...]
     cells: dict[int, tuple[Tracer, Node, Node]]  # the array, before, after
+
+    def roots(self, k: int) -> list[Tracer | None]:
+        """The arrays in whose memory the leaves of a variable lie."""
+        return [_root(leaf) for leaf in flatten(self.after[k])[0]]
+
+    def is_outside(self, root: Tracer) -> bool:
+        """Whether an array is not one that the part made."""
+        return root.born != self.number
+
+
+def _root(leaf: Any) -> Tracer | None:
+    return leaf.root if type(leaf) is Tracer and not leaf.fixed else None
+
+
+def _snapshot(leaf: Any) -> Any:
+    """A leaf as it is now, apart from what happens to it later."""
+    return wrap(leaf.node, fixed=False) if type(leaf) is Tracer and not leaf.fixed else leaf
 
 
 def _without_raising(part: Function) -> None:
@@ -72,12 +95,14 @@ def ran(part: Function, variables: Variables) -> Arm:
     before = variables.get()
     try:
         with watching_writes() as log:
+            number = run_number()
             _without_raising(part)
             after = variables.get()
+            values = tuple(tree_map(_snapshot, v) for v in after)
             cells = {k: (cell, old, cell.node) for k, (cell, old) in log.items()}
     finally:
         variables.put(before)
-    return Arm(after, cells)
+    return Arm(number, after, values, cells)
 
 
 # --- if --------------------------------------------------------------------------------------------------------------
@@ -144,7 +169,7 @@ def _branch(test: Any, parts: tuple[Function, Function], variables: Variables, p
     for k in together:
         values = [
             r.run(functools.partial(_filled, x, y))
-            for r, x, y in zip(regions, *_both_ways(left.after[k], right.after[k]), strict=True)
+            for r, x, y in zip(regions, *_both_ways(left.values[k], right.values[k]), strict=True)
         ]
         (some, tree), (others, other_tree) = map(flatten, values)
         if tree != other_tree:
@@ -169,6 +194,21 @@ def _branch(test: Any, parts: tuple[Function, Function], variables: Variables, p
     )
     for cell, _, _ in cells.values():
         cell.assign(next(out).node)
+    for arm in (left, right):
+        _tangle(arm, [(k, flatten(v)[0]) for k, v in after.items()], _at("if", place))
+
+
+def _tangle(arm: Arm, results: Sequence[tuple[int, Sequence[Any]]], place: str) -> None:
+    """Note which results of a part share memory with arrays from outside, or with each other."""
+    first: dict[Tracer, Tracer] = {}
+    for k, leaves in results:
+        for root, leaf in zip(arm.roots(k), leaves, strict=False):  # none where this arm does not bind the variable
+            if root is None or type(leaf) is not Tracer:
+                continue
+            if arm.is_outside(root):
+                tangle(leaf, root, place)
+            other = first.setdefault(root, leaf)
+            tangle(leaf, other, place)
 
 
 def _both_ways(a: Any, b: Any) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
@@ -417,7 +457,14 @@ def _and(a: Any, b: Any) -> Any:
 def traced_choose(test: Any, then: Function, otherwise: Function, place: str) -> Any:
     """``a if test else b``, and the right-hand side of ``and`` and ``or``."""
 
+    slot: list[Any] = [UNBOUND]
+
+    def put(values: Sequence[Any]) -> None:
+        slot[:] = values
+
     def both() -> Any:
-        return branch(test, then, otherwise, what=f"the condition at {place}")
+        arms = (lambda: put([then()])), (lambda: put([otherwise()]))
+        _branch(test, arms, Variables(("the value",), lambda: tuple(slot), put), place)
+        return slot[0]
 
     return _both_or_one(test, both, lambda: (then if decided_now(test) else otherwise)(), place)

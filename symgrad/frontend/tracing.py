@@ -6,6 +6,7 @@ A ``Trace`` knows the values of those parameters that stand for Python numbers. 
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -134,24 +135,37 @@ def current_trace() -> Trace:
     return found if found is not None else Trace()
 
 
+@dataclass(eq=False)
+class _Writes:
+    """The arrays changed in place in one run of a part, by identity, with what they were before."""
+
+    number: int = field(default_factory=itertools.count(1).__next__)
+    log: dict[int, tuple[Any, Node]] = field(default_factory=dict)
+
+
+def run_number() -> int:
+    """Which run of a part of the program is under way; 0 outside all."""
+    found: _Writes | None = getattr(_local, "writes", None)
+    return 0 if found is None else found.number
+
+
 def note_write(cell: Any) -> None:
-    """Tell the region under way that an array is about to be changed in place."""
-    log: dict[int, tuple[Any, Node]] | None = getattr(_local, "writes", None)
-    if log is not None:
-        log.setdefault(id(cell), (cell, cell.node))
+    """Tell the run under way that an array, unless made in it, is about to be changed in place."""
+    found: _Writes | None = getattr(_local, "writes", None)
+    if found is not None and cell.born != found.number:
+        found.log.setdefault(id(cell), (cell, cell.node))
 
 
 @contextmanager
 def watching_writes() -> Iterator[dict[int, tuple[Any, Node]]]:
     """The arrays that are changed in place inside, with what they were before. They are put back at the end."""
     before = getattr(_local, "writes", None)
-    log: dict[int, tuple[Any, Node]] = {}
-    _local.writes = log
+    writes = _local.writes = _Writes()
     try:
-        yield log
+        yield writes.log
     finally:
         _local.writes = before
-        for cell, node in log.values():
+        for cell, node in writes.log.values():
             cell.restore(node)
 
 

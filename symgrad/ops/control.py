@@ -48,7 +48,9 @@ def _cond_numpy(evaluate: Any, predicate: Any, *args: Any, then: Graph, otherwis
     return tuple(evaluate(then if predicate else otherwise, *args))
 
 
-def _cond_vjp(pull: Pull, cts: Sequence[Node | None], y: Node, predicate: Node, *args: Node, then: Graph, otherwise: Graph) -> list[Node | None]:
+def _cond_vjp(
+    pull: Pull, cts: Sequence[Node | None], y: Node, predicate: Node, *args: Node, then: Graph, otherwise: Graph
+) -> list[Node | None]:
     given = [(k, ct) for k, ct in enumerate(cts) if ct is not None]
     wanted = [k for k, a in enumerate(args) if a.dtype.is_float]
     arms = []
@@ -69,7 +71,9 @@ def or_zero(n: Node | None, like: Node) -> Node:
     return zeros(like.shape, like.dtype) if n is None else n
 
 
-def _cond_jvp(push: Push, tangents: Sequence[Node | None], y: Node, predicate: Node, *args: Node, then: Graph, otherwise: Graph) -> list[Node | None]:
+def _cond_jvp(
+    push: Push, tangents: Sequence[Node | None], y: Node, predicate: Node, *args: Node, then: Graph, otherwise: Graph
+) -> list[Node | None]:
     moving = [(k, t) for k, t in enumerate(tangents[1:]) if t is not None]
     arms = []
     for g in (then, otherwise):
@@ -86,7 +90,9 @@ def _cond_jvp(push: Push, tangents: Sequence[Node | None], y: Node, predicate: N
     return [found.get(k) for k in range(count)]
 
 
-def _cond_batch(batch: Any, size: Size, args: Any, axes: Any, *, then: Graph, otherwise: Graph) -> tuple[Any, list[int | None]]:
+def _cond_batch(
+    batch: Any, size: Size, args: Any, axes: Any, *, then: Graph, otherwise: Graph
+) -> tuple[Any, list[int | None]]:
     """One predicate for all lanes chooses a batched arm; one for each lane chooses among the results of both arms."""
     (predicate, *rest), (dp, *dims) = args, axes
     operands = [a if d is None else to_front(a, d) for a, d in zip(rest, dims, strict=True)]
@@ -105,13 +111,17 @@ def along(lanes: Node, like: Node) -> Node:
     return broadcast(lanes, shape=like.shape, axes=(0,))
 
 
-def batched_graph(batch: Any, g: Graph, size: Size, mapped: Sequence[bool], wanted: Sequence[bool] | None = None) -> Graph:
+def batched_graph(
+    batch: Any, g: Graph, size: Size, mapped: Sequence[bool], wanted: Sequence[bool] | None = None
+) -> Graph:
     """A region whose ``mapped`` operands have a leading batch axis, as all its results get (or those ``wanted``)."""
     params = [param(q.type.with_shape((size, *q.shape))) if m else q for q, m in zip(g.params, mapped, strict=True)]
     inner = {q: (new, 0) for q, new, m in zip(g.params, params, mapped, strict=True) if m}
     results = batch(g.results, inner, size)
     every = [True] * len(results) if wanted is None else wanted
-    return Graph(tuple(params), tuple(repeated(size, n, axis) if w else n for (n, axis), w in zip(results, every, strict=True)))
+    return Graph(
+        tuple(params), tuple(repeated(size, n, axis) if w else n for (n, axis), w in zip(results, every, strict=True))
+    )
 
 
 cond: Op = register(

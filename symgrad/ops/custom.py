@@ -25,7 +25,9 @@ class Rule(Protocol):
     def vjp(self, cts: Sequence[Node], outputs: Sequence[Node], inputs: Sequence[Node]) -> Sequence[Node | None]:
         """Cotangents of the inputs."""
 
-    def jvp(self, tangents: Sequence[Node | None], outputs: Sequence[Node], inputs: Sequence[Node]) -> Sequence[Node | None]:
+    def jvp(
+        self, tangents: Sequence[Node | None], outputs: Sequence[Node], inputs: Sequence[Node]
+    ) -> Sequence[Node | None]:
         """Tangents of the outputs."""
 
     def batched(self, size: Size, types: Sequence[TensorType]) -> Rule:

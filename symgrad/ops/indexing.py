@@ -14,8 +14,9 @@ from symgrad.ir.node import Node
 from symgrad.ir.op import Index, Nest, NestBuilder, Op, Piece, Place, View, register
 from symgrad.ir.types import Shape, Size, TensorType, boolean, i64, product
 from symgrad.ops import pointwise as p
-from symgrad.ops.folds import iota, kept
+from symgrad.ops.folds import kept
 from symgrad.ops.kinds import number, one_dtype, zeros
+from symgrad.ops.running import iota
 from symgrad.ops.views import batched, broadcast, reshape, to_front, transpose
 
 Axes = tuple[int, ...]

@@ -28,7 +28,6 @@ from symgrad.ops.views import batched as repeated
 from symgrad.ops.views import to_front, transpose
 
 
-
 @dataclass(frozen=True, slots=True)
 class Layout:
     """How the operands, the body's parameters and the results of a loop are divided."""
@@ -52,7 +51,13 @@ class Layout:
 
 
 def _loop_infer(
-    *types: TensorType, body: Graph, condition: Graph | None, length: Size | None, trips: str, layout: Layout, reverse: bool
+    *types: TensorType,
+    body: Graph,
+    condition: Graph | None,
+    length: Size | None,
+    trips: str,
+    layout: Layout,
+    reverse: bool,
 ) -> TupleType:
     carry, _, _ = layout.operands(types)
     after, ys = layout.results([r.type for r in body.results])
@@ -63,7 +68,16 @@ def _loop_infer(
     return TupleType((*carry, *(y.with_shape((lead, *y.shape)) for y in ys)))
 
 
-def _loop_numpy(evaluate: Any, *args: Any, body: Graph, condition: Graph | None, length: int | None, trips: str, layout: Layout, reverse: bool) -> tuple[Any, ...]:
+def _loop_numpy(
+    evaluate: Any,
+    *args: Any,
+    body: Graph,
+    condition: Graph | None,
+    length: int | None,
+    trips: str,
+    layout: Layout,
+    reverse: bool,
+) -> tuple[Any, ...]:
     carry, xs, consts = layout.operands(args)
     ys: list[Sequence[Any]] = []
     k = 0
@@ -77,7 +91,8 @@ def _loop_numpy(evaluate: Any, *args: Any, body: Graph, condition: Graph | None,
         ys.reverse()
     _, kinds = layout.results([r.type for r in body.results])
     stacked = [
-        np.stack([y[j] for y in ys]) if ys else np.zeros((0, *map(int, t.shape)), t.dtype.numpy) for j, t in enumerate(kinds)
+        np.stack([y[j] for y in ys]) if ys else np.zeros((0, *map(int, t.shape)), t.dtype.numpy)
+        for j, t in enumerate(kinds)
     ]
     return (*carry, *stacked)
 
@@ -138,7 +153,8 @@ def _loop_vjp(
     out = results_of(back)
     g_carry, g_consts, g_slices = _split(out, len(active.carry), len(sums))
     found_carry, found_slices, found_consts = (
-        dict(zip(k, g, strict=True)) for k, g in ((active.carry, g_carry), (active.slices, g_slices), (active.consts, g_consts))
+        dict(zip(k, g, strict=True))
+        for k, g in ((active.carry, g_carry), (active.slices, g_slices), (active.consts, g_consts))
     )
     return [
         *(found_carry.get(k) for k in range(len(carry))), *(found_slices.get(k) for k in range(len(slices))),
@@ -198,7 +214,12 @@ def _loop_jvp(
     t_carry, t_xs, t_consts = layout.operands(tangents)
     after, ys = layout.results(body.results)
     moving = {k for k, t in enumerate(t_carry) if t is not None}
-    fixed = [(q, t) for group, ts in ((slices, t_xs), (consts, t_consts)) for q, t in zip(group, ts, strict=True) if t is not None]
+    fixed = [
+        (q, t)
+        for group, ts in ((slices, t_xs), (consts, t_consts))
+        for q, t in zip(group, ts, strict=True)
+        if t is not None
+    ]
     seeds = {q: param(q.type) for q in (*carry, *slices, *consts) if q.dtype.is_float}
     while True:
         wrt = [carry[k] for k in sorted(moving)] + [q for q, _ in fixed]
@@ -231,7 +252,9 @@ def _loop_jvp(
     return [found.get(k) for k in range(len(body.results))]
 
 
-def _with_more(condition: Graph, carry: int, more_carry: Sequence[TensorType], more_consts: Sequence[TensorType]) -> Graph:
+def _with_more(
+    condition: Graph, carry: int, more_carry: Sequence[TensorType], more_consts: Sequence[TensorType]
+) -> Graph:
     """A condition that takes more operands and does not look at them."""
     before, after = condition.params[: 1 + carry], condition.params[1 + carry :]
     return Graph((*before, *map(param, more_carry), *after, *map(param, more_consts)), condition.results)
@@ -254,7 +277,13 @@ def _loop_batch(
         *(a if d is None else _behind(a, d) for a, d in a_xs),
         *(a if d is None else to_front(a, d) for a, d in a_consts),
     )
-    new = batched_graph(batch, body, size, [False, *d_carry, *d_xs, *d_consts], [*d_carry, *([True] * (len(body.results) - layout.carry))])
+    new = batched_graph(
+        batch,
+        body,
+        size,
+        [False, *d_carry, *d_xs, *d_consts],
+        [*d_carry, *([True] * (len(body.results) - layout.carry))],
+    )
     stop = condition
     if condition is not None and by_lane:
         test = batched_graph(batch, condition, size, [False, *d_carry, *d_consts], [True])
@@ -276,7 +305,12 @@ def _name(size: Size) -> str:
 
 
 def _mapped_carry(
-    body: Graph, condition: Graph | None, layout: Layout, mapped: tuple[list[bool], list[bool], list[bool]], *, frozen: bool
+    body: Graph,
+    condition: Graph | None,
+    layout: Layout,
+    mapped: tuple[list[bool], list[bool], list[bool]],
+    *,
+    frozen: bool,
 ) -> tuple[list[bool], bool]:
     """Which carries differ by lane, and whether the condition does (then all of them do)."""
     _, carry, slices, consts = layout.params(body)
@@ -284,7 +318,9 @@ def _mapped_carry(
     if frozen:
         return [True] * len(on), False
     while True:
-        sources = [q for group, ms in ((carry, on), (slices, xs), (consts, cs)) for q, m in zip(group, ms, strict=True) if m]
+        sources = [
+            q for group, ms in ((carry, on), (slices, xs), (consts, cs)) for q, m in zip(group, ms, strict=True) if m
+        ]
         moved = {*dependents(body.results, sources), *sources}
         more = [m or body.results[k] in moved for k, m in enumerate(on)]
         if more == on:

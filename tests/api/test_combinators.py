@@ -15,7 +15,11 @@ def difference(f, x, h=1e-5):
 
 
 def newton(a):
-    return sg.while_loop(lambda s: s[1] > 1e-13, lambda s: (s[0] - (s[0] ** 3 - a) / (3 * s[0] ** 2), abs(s[0] ** 3 - a)), (1.0 + 0.0 * a, 1.0 + 0.0 * a))[0]
+    return sg.while_loop(
+        lambda s: s[1] > 1e-13,
+        lambda s: (s[0] - (s[0] ** 3 - a) / (3 * s[0] ** 2), abs(s[0] ** 3 - a)),
+        (1.0 + 0.0 * a, 1.0 + 0.0 * a),
+    )[0]
 
 
 def test_while_reverse_forward_and_second_order():
@@ -156,7 +160,11 @@ def test_nested_loops_against_unrolled_ones():
 @pytest.mark.parametrize("every", [1, 3, 10, 64])
 def test_checkpoints_keep_less_and_change_nothing(every):
     def f(x, k):
-        step = sg.checkpoint(lambda i, y: y + 0.01 * np.sin(y) * y, every=k) if k else lambda i, y: y + 0.01 * np.sin(y) * y
+        step = (
+            sg.checkpoint(lambda i, y: y + 0.01 * np.sin(y) * y, every=k)
+            if k
+            else lambda i, y: y + 0.01 * np.sin(y) * y
+        )
         return np.sum(sg.fori_loop(0, 200, step, x))
 
     x = np.linspace(0.1, 0.5, 100)

@@ -21,7 +21,7 @@ from symgrad.autodiff.rules import Linear
 from symgrad.ir.graph import Graph
 from symgrad.ir.node import Node, constant, param
 from symgrad.ir.types import DType, TensorType, f32, f64
-from symgrad.ops import folds, indexing, pointwise, special
+from symgrad.ops import folds, indexing, pointwise, running, sorting, special
 from symgrad.ops.kinds import number, zeros
 from symgrad.ops.views import slice_
 
@@ -69,7 +69,7 @@ def length(n: Node) -> int:
 
 
 def sort(x: Node) -> Node:
-    return indexing.gather(x, folds.argsort(x), axes=(0,))
+    return indexing.gather(x, sorting.argsort(x), axes=(0,))
 
 
 def weighted(n: Node) -> Node:
@@ -178,9 +178,9 @@ TABLE = [
     Row("prod with two zeros", line(folds.prod),
         ([0.0, 2.0, 0.0],), ([0.0, 0.0, 0.0],), (0.0, 0.0, 2.0, 0.0, 0.0, 0.0, 2.0, 0.0, 0.0)),
     Row("prod of three zeros", line(folds.prod), ([0.0, 0.0, 0.0],), ([0.0, 0.0, 0.0],), (0.0,) * 9),
-    Row("cumprod with a zero", lambda x: folds.cumprod(x, axis=0),
+    Row("cumprod with a zero", lambda x: running.cumprod(x, axis=0),
         ([2.0, 0.0, 3.0],), ([1.0, 8.0, 0.0],), (0.0, 4.0, 0.0, 4.0, 0.0, 2.0, 0.0, 2.0, 0.0)),
-    Row("cumprod of zeros", lambda x: folds.cumprod(x, axis=0),
+    Row("cumprod of zeros", lambda x: running.cumprod(x, axis=0),
         ([0.0, 0.0, 0.0],), ([1.0, 0.0, 0.0],), (0.0, 1.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0)),
     # remainders
     Row("mod", p.mod, (7.5, -2.0), (1.0, 4.0), (0.0,) * 4),

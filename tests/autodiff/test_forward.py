@@ -12,10 +12,12 @@ from symgrad.autodiff.rules import Linear
 from symgrad.ir.graph import Graph, evaluate
 from symgrad.ir.node import Node, param
 from symgrad.ir.types import TensorType, f64, i64
-from symgrad.ops.folds import argsort, cumprod, logsumexp, max_, norm2
+from symgrad.ops.folds import logsumexp, max_, norm2
 from symgrad.ops.indexing import gather
 from symgrad.ops.pointwise import cast, floor, log, lt, select, sin, sqrt
 from symgrad.ops.products import dot
+from symgrad.ops.running import cumprod
+from symgrad.ops.sorting import argsort
 from symgrad.ops.views import concatenate, reshape
 
 

@@ -23,7 +23,7 @@ from symgrad.ir.node import Node, constant, param, size_node
 from symgrad.ir.sizes import Sizes, assuming
 from symgrad.ir.types import DType, Shape, Size, TensorType, boolean, evaluate_size, f32, f64, i64, size_named
 from symgrad.lower import bands
-from symgrad.ops import folds, indexing, products, views
+from symgrad.ops import folds, indexing, products, running, sorting, views
 from symgrad.ops import pointwise as p
 from symgrad.ops.kinds import broadcast_to
 
@@ -301,16 +301,16 @@ def scan(m: Maker) -> None:
         return
     axis, reverse = m.draw(st.integers(0, a.ndim - 1)), m.draw(st.booleans())
     if m.draw(st.booleans()) or a.dtype == boolean:
-        m.add(folds.cumsum(a, axis=axis, reverse=reverse), m.bits[a] + 8)
+        m.add(running.cumsum(a, axis=axis, reverse=reverse), m.bits[a] + 8)
     else:
         b = m.of_shape(a.shape, a.dtype)
-        m.add(folds.recurrence(a, b, axis=axis, reverse=reverse), INEXACT)
+        m.add(running.recurrence(a, b, axis=axis, reverse=reverse), INEXACT)
 
 
 def sort(m: Maker) -> None:
     a = m.pick(lambda n: n.ndim > 0 and m.bits[n] <= EXACT)
     if a is not None:
-        m.add(folds.argsort(a), 4)
+        m.add(sorting.argsort(a), 4)
 
 
 STEPS = (binary, binary, binary, unary, compare, select, cast, slice_, slice_, place, concatenate, transpose, reshape)

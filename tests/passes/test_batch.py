@@ -16,10 +16,11 @@ from symgrad.ir.node import GET, Node, TupleType, make, param
 from symgrad.ir.op import REGISTRY, Leaf, Op
 from symgrad.ir.sizes import Sizes, assuming
 from symgrad.ir.types import TensorType, f64, size_named
-from symgrad.ops.folds import cumsum, iota, logsumexp, sum_
+from symgrad.ops.folds import logsumexp, sum_
 from symgrad.ops.indexing import gather, scatter_add
 from symgrad.ops.pointwise import cast, exp, select, tanh
 from symgrad.ops.products import dot
+from symgrad.ops.running import cumsum, iota
 from symgrad.ops.views import batched, broadcast, reshape
 from symgrad.passes.batch import batch
 

@@ -14,9 +14,10 @@ from symgrad.ir.op import Op
 from symgrad.ir.types import TensorType, f32, f64, size_named
 from symgrad.ops import pointwise as p
 from symgrad.ops.custom import outputs_of
-from symgrad.ops.folds import cumsum, logsumexp, max_, norm2, sum_
+from symgrad.ops.folds import logsumexp, max_, norm2, sum_
 from symgrad.ops.indexing import gather
 from symgrad.ops.products import dot
+from symgrad.ops.running import cumsum
 from symgrad.ops.views import reshape, slice_
 from symgrad.symbolic.differences import richardson
 from symgrad.symbolic.precise import evaluate_precisely, to_elements

@@ -37,8 +37,8 @@ from symgrad.frontend.tracer import (
 from symgrad.ir.node import Node, constant, size_node
 from symgrad.ir.sizes import broadcast_shapes, current
 from symgrad.ir.types import DType, Shape, Size, dtype_of, f64, i64
-from symgrad.ops import folds, views
 from symgrad.ops import pointwise as p
+from symgrad.ops import running, views
 from symgrad.ops.kinds import broadcast_to, number, spread
 
 CREATORS: dict[Any, Function] = {}  # what NumPy's protocols cannot reach
@@ -177,7 +177,7 @@ def _integer_range(first: Size, last: Size, step: Size, dtype: DType) -> Tracer:
     span = last - first if by > 0 else first - last
     size: Size = (span + abs(by) - 1) // abs(by)
     size = size if current().le(0, size) else 0
-    n = folds.iota(size=size)
+    n = running.iota(size=size)
     n = n * by if by != 1 else n
     n = n + size_node(first) if first != 0 else n
     return owned(p.as_dtype(n, dtype))
@@ -198,7 +198,7 @@ def linspace(
     if not current().le(0, count):
         raise ValueError(f"Number of samples, {num}, must be non-negative.")
     gaps: Size = count - 1 if endpoint else count
-    steps = p.as_dtype(folds.iota(size=count), a.dtype)
+    steps = p.as_dtype(running.iota(size=count), a.dtype)
     shape = (*a.shape, count)
     everywhere = views.broadcast(steps, shape=shape, axes=(a.ndim,))
     start_, stop_ = (views.broadcast(n, shape=shape, axes=tuple(range(a.ndim))) for n in (a, b))
@@ -263,7 +263,7 @@ CREATORS[np.geomspace] = geomspace
 def _ones_where(rows: Size, columns: Size, dtype: DType, test: Callable[[Node], Node]) -> Tracer:
     """Ones where a test of the difference between column and row holds."""
     shape = (rows, columns)
-    return owned(p.as_dtype(test(folds.iota_along(shape, 1) - folds.iota_along(shape, 0)), dtype))
+    return owned(p.as_dtype(test(running.iota_along(shape, 1) - running.iota_along(shape, 0)), dtype))
 
 
 @creates(np.eye)
@@ -293,13 +293,13 @@ def indices(dimensions: Sequence[Any], dtype: Any = int, sparse: bool = False) -
         return tuple(
             owned(
                 reshaped(
-                    p.as_dtype(folds.iota(size=s), dtype_of(dtype)),
+                    p.as_dtype(running.iota(size=s), dtype_of(dtype)),
                     tuple(s if j == k else 1 for j in range(len(shape))),
                 )
             )
             for k, s in enumerate(shape)
         )
-    grids = [reshaped(folds.iota_along(shape, k), (1, *shape)) for k in range(len(shape))]
+    grids = [reshaped(running.iota_along(shape, k), (1, *shape)) for k in range(len(shape))]
     return owned(p.as_dtype(views.concatenate(*grids, axis=0), dtype_of(dtype)))
 
 

@@ -23,8 +23,8 @@ from symgrad.frontend.tracer import Tracer, store, wrap
 from symgrad.ir.node import Node, size_node
 from symgrad.ir.sizes import current
 from symgrad.ir.types import i64, product
-from symgrad.ops import folds, views
 from symgrad.ops import pointwise as p
+from symgrad.ops import running, views
 from symgrad.ops.indexing import gather, scatter_set
 from symgrad.ops.kinds import broadcast_to, number
 
@@ -53,7 +53,7 @@ def in_turn(values: Value, like: Node, where: Node) -> Node:
 @implements_numpy(np.putmask)
 def putmask(a: Any, /, mask: Value, values: Value) -> None:
     n = target(a, "np.putmask").node
-    positions = reshaped(folds.iota(size=product(n.shape)), n.shape)
+    positions = reshaped(running.iota(size=product(n.shape)), n.shape)
     a.assign(p.select(broadcast_to(as_bool(node_of(mask)), n.shape), in_turn(values, n, positions), n))
 
 
@@ -62,7 +62,7 @@ def place(arr: Any, mask: Value, vals: Value) -> None:
     """The values go in turn to the chosen elements, counted along the array."""
     n = target(arr, "np.place").node
     chosen = flat(broadcast_to(as_bool(node_of(mask)), n.shape))
-    rank = folds.cumsum(p.as_dtype(chosen, i64), axis=0, reverse=False) - 1
+    rank = running.cumsum(p.as_dtype(chosen, i64), axis=0, reverse=False) - 1
     values = in_turn(vals, n, p.maximum(rank, 0))
     arr.assign(reshaped(p.select(chosen, values, flat(n)), n.shape))
 
@@ -73,7 +73,7 @@ def put(a: Any, ind: Value, v: Value, mode: str = "raise") -> None:
     line = flat(n)
     at = flat(index_node(ind, product(n.shape), mode, "np.put"))
     at = at if at.ndim else reshaped(at, (1,))
-    values = in_turn(v, n, folds.iota(size=at.shape[0]))
+    values = in_turn(v, n, running.iota(size=at.shape[0]))
     a.assign(reshaped(scatter_set(line, values, at, axes=(0,)), n.shape))
 
 
@@ -84,7 +84,7 @@ def put_along_axis(arr: Any, indices: Value, values: Value, axis: Any) -> None:
     at = index_node(indices, line.shape[k], "raise", "np.put_along_axis")
     shape = tuple(at.shape[j] if j == k else s for j, s in enumerate(line.shape))
     at = broadcast_to(at, shape)
-    each = [at if j == k else folds.iota_along(shape, j) for j in range(line.ndim)]
+    each = [at if j == k else running.iota_along(shape, j) for j in range(line.ndim)]
     new = broadcast_to(node_of(values, n.dtype), shape)
     arr.assign(reshaped(scatter_set(line, new, *each, axes=tuple(range(line.ndim))), n.shape))
 

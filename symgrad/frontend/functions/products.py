@@ -33,7 +33,7 @@ from symgrad.frontend.tracer import Tracer, operands, wrap
 from symgrad.ir.node import Node, size_node
 from symgrad.ir.sizes import broadcast_shapes, current, shown
 from symgrad.ir.types import Shape, Size, i64, product
-from symgrad.ops import folds, views
+from symgrad.ops import folds, running, views
 from symgrad.ops import pointwise as p
 from symgrad.ops.indexing import gather
 from symgrad.ops.kinds import broadcast_to, number, spread
@@ -276,7 +276,7 @@ def matrix_power(a: Value, n: Any) -> Tracer:
 def eye_node(rows: Size, columns: Size, k: int, like: Node) -> Node:
     """Ones on diagonal ``k``, in the dtype of ``like``."""
     shape = (rows, columns)
-    on = p.eq(folds.iota_along(shape, 1) - folds.iota_along(shape, 0), k)
+    on = p.eq(running.iota_along(shape, 1) - running.iota_along(shape, 0), k)
     return p.as_dtype(on, like.dtype)
 
 
@@ -291,7 +291,7 @@ def diagonal_node(n: Node, offset: int, axis1: int, axis2: int) -> Node:
     first: Size = offset if offset >= 0 else -offset * columns
     if isinstance(columns, int) and size != 0:
         return part(reshaped(x, (*lead, rows * columns)), len(lead), first, size, columns + 1)
-    steps = folds.iota(size=size)
+    steps = running.iota(size=size)
     at = (steps + max(-offset, 0), steps + max(offset, 0))
     out = gather(x, *at, axes=(x.ndim - 2, x.ndim - 1))
     return permuted(out, [*range(1, out.ndim), 0])
@@ -350,7 +350,7 @@ def _triangle(m: Value, k: int, lower: bool) -> Tracer:
     n = node_of(m)
     if n.ndim == 1:
         n = views.broadcast(n, shape=(n.shape[0], n.shape[0]), axes=(1,))
-    across = folds.iota_along(n.shape, n.ndim - 1) - folds.iota_along(n.shape, n.ndim - 2)
+    across = running.iota_along(n.shape, n.ndim - 1) - running.iota_along(n.shape, n.ndim - 2)
     keep = p.le(across, k) if lower else p.le(number(k, i64), across)
     return wrap(p.select(keep, n, number(0, n.dtype)))
 
@@ -408,7 +408,7 @@ def convolved(a: Node, v: Node, mode: str) -> Node:
             total = term if total is None else total + term
         return total  # type: ignore[no-any-return]  # a kernel has at least one element
     shape: Shape = (size, m)
-    at = folds.iota_along(shape, 0) - folds.iota_along(shape, 1) + size_node(skip + m - 1)
+    at = running.iota_along(shape, 0) - running.iota_along(shape, 1) + size_node(skip + m - 1)
     return folds.sum_(gather(wide_a, at, axes=(0,)) * views.broadcast(v, shape=shape, axes=(1,)), axes=(1,))
 
 

@@ -34,7 +34,7 @@ from symgrad.frontend.tracer import Tracer, operands, value, wrap
 from symgrad.ir.node import Node
 from symgrad.ir.sizes import current
 from symgrad.ir.types import DType, Size, boolean, i8, i64
-from symgrad.ops import folds, views
+from symgrad.ops import folds, running, sorting, views
 from symgrad.ops import pointwise as p
 from symgrad.ops.kinds import broadcast_to, number, spread
 
@@ -207,7 +207,7 @@ def _position(name: str, op: Any) -> Function:
     return position
 
 
-argmax, argmin = _position("argmax", folds.argmax), _position("argmin", folds.argmin)
+argmax, argmin = _position("argmax", sorting.argmax), _position("argmin", sorting.argmin)
 
 # --- truth -----------------------------------------------------------------------------------------------------------
 
@@ -315,7 +315,7 @@ def _running(name: str, op: Any) -> Function:
     return running
 
 
-cumsum, cumprod = _running("cumsum", folds.cumsum), _running("cumprod", folds.cumprod)
+cumsum, cumprod = _running("cumsum", running.cumsum), _running("cumprod", running.cumprod)
 
 
 def _cumulative(name: str, run: Function, first: int) -> None:

@@ -34,7 +34,7 @@ from symgrad.frontend.tracer import Tracer, constant_value, float_operands, oper
 from symgrad.ir.node import Node, constant, size_node
 from symgrad.ir.sizes import broadcast_shapes, current, shown
 from symgrad.ir.types import DType, Shape, Size, boolean, f64, i8, i64, product, promote
-from symgrad.ops import folds, views
+from symgrad.ops import folds, running, sorting, views
 from symgrad.ops import pointwise as p
 from symgrad.ops.indexing import checked_index, gather
 from symgrad.ops.kinds import broadcast_to, number, spread
@@ -44,13 +44,13 @@ from symgrad.ops.kinds import broadcast_to, number, spread
 
 def along_last(n: Node, at: Node) -> Node:
     """Each row of the last axis read at its own positions."""
-    lead = [folds.iota_along(at.shape, k) for k in range(n.ndim - 1)]
+    lead = [running.iota_along(at.shape, k) for k in range(n.ndim - 1)]
     return gather(n, *lead, at, axes=tuple(range(n.ndim)))
 
 
 def sorted_last(n: Node) -> Node:
     keys = p.as_dtype(n, i8) if n.dtype == boolean else n
-    return along_last(n, folds.argsort(keys))
+    return along_last(n, sorting.argsort(keys))
 
 
 def _line_up(a: Value, axis: Any, what: str) -> tuple[Node, int]:
@@ -71,7 +71,7 @@ def sort(a: Value, axis: Any = -1, kind: Any = None, order: Any = None, *, stabl
 @implements_numpy(np.argsort)
 def argsort(a: Value, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Tracer:
     n, k = _line_up(a, axis, "np.argsort")
-    return wrap(from_last(folds.argsort(p.as_dtype(n, i8) if n.dtype == boolean else n), k))
+    return wrap(from_last(sorting.argsort(p.as_dtype(n, i8) if n.dtype == boolean else n), k))
 
 
 @implements_numpy(np.partition)
@@ -290,7 +290,7 @@ def take_along_axis(arr: Value, indices: Value, axis: Any = -1) -> Tracer:
     shape: Shape = (*lead[:k], at.shape[k], *lead[k:])
     at = broadcast_to(at, shape)
     everywhere = broadcast_to(n, (*lead[:k], n.shape[k], *lead[k:]))
-    each = [at if j == k else folds.iota_along(shape, j) for j in range(n.ndim)]
+    each = [at if j == k else running.iota_along(shape, j) for j in range(n.ndim)]
     return wrap(gather(everywhere, *each, axes=tuple(range(n.ndim))))
 
 
