@@ -155,7 +155,8 @@ def _arena(size: int) -> int:
         try:
             held = _local.arena = np.empty(size + 64, np.uint8)
         except MemoryError:
-            raise MemoryError(f"no memory for {size / 2**20:.0f} MB of temporaries; sg.checkpoint lowers what loops keep") from None
+            raise MemoryError(
+                f"no memory for {size / 2**20:.0f} MB of temporaries; sg.checkpoint lowers what loops keep"
+            ) from None
     address = held.ctypes.data
     return address + -address % 64
-

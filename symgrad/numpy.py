@@ -93,8 +93,12 @@ class _Linalg:
 special, linalg = _Special(), _Linalg()
 
 
-@functools.cache  # not kept as globals, which would hide builtins like any and sum from this module
 def __getattr__(name: str) -> Any:
+    return _found(name)
+
+
+@functools.cache  # not kept as globals, which would hide builtins like any and sum from this module
+def _found(name: str) -> Any:
     if name.startswith("__") or not hasattr(np, name):
         raise AttributeError(f"module 'symgrad.numpy' has no attribute {name!r}")
     if name == "random":

@@ -91,7 +91,7 @@ class Tracer:
         self.fixed = fixed
         self.readonly: bool = view is not None and view.base.readonly
         self.born = run_number()
-        self.tangled: list[tuple[weakref.ref[Tracer], str]] = []  # what may share its memory, and since when
+        self.tangled: tuple[tuple[weakref.ref[Tracer], str], ...] = ()  # what may share its memory, and since when
 
     @property  # type: ignore[misc]  # so that isinstance(x, np.ndarray), isinstance(number, float) hold
     def __class__(self) -> type:
@@ -411,8 +411,8 @@ def wrap(node: Node, *, weak: bool = False, fixed: bool | None = None) -> Tracer
 def tangle(a: Tracer, b: Tracer, place: str) -> None:
     """Two arrays may be the same one in the program: changing one in place is an error while the other is in use."""
     if a is not b:
-        a.tangled.append((weakref.ref(b), place))
-        b.tangled.append((weakref.ref(a), place))
+        a.tangled += ((weakref.ref(b), place),)
+        b.tangled += ((weakref.ref(a), place),)
 
 
 def is_operand(x: Any) -> bool:

@@ -23,8 +23,8 @@ from symgrad.ir.types import Shape, Size, boolean, i64
 from symgrad.ops import indexing
 from symgrad.ops import pointwise as p
 from symgrad.ops.folds import kept
-from symgrad.ops.running import iota
 from symgrad.ops.kinds import broadcast_to, number
+from symgrad.ops.running import iota
 from symgrad.ops.views import broadcast, inverse, place, reshape, slice_, transpose
 
 

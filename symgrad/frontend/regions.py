@@ -66,7 +66,7 @@ def is_weak(x: Any) -> bool:
 
 
 def close(regions: Sequence[Region], results: Sequence[Sequence[Node]]) -> tuple[list[Graph], list[Node]]:
-    """Graphs of the regions with what they read from outside as further parameters, the same for all; and what that is."""
+    """Graphs of the regions, what they read from outside being further parameters of all; and what that is."""
     outer: dict[Node, None] = {}
     for r, nodes in zip(regions, results, strict=True):
         inside = {*r.table.values(), *r.params}
@@ -165,7 +165,7 @@ def _joined(a: Any, b: Any, name: str, what: str) -> tuple[DType, bool]:
     if not same_shape(m.shape, n.shape):
         of = f" of {name}" if name else ""
         raise TraceError(
-            f"the arms of {what} give different shapes{of}: {shown(m.shape)} and {shown(n.shape)}; give both the same shape"
+            f"the arms of {what} give different shapes{of}: {shown(m.shape)} and {shown(n.shape)}; give both one shape"
         )
     return common_dtype((m.dtype, is_weak(a)), (n.dtype, is_weak(b))), is_weak(a) and is_weak(b)
 
@@ -214,7 +214,8 @@ class Ran:
 def run_loop(steps: Steps, body: Function, init: Any, *, names: Sequence[str] = (), what: str = "a loop") -> Ran:
     """``body(index, state, slices) -> (state, ys)``, again and again.
 
-    The state may change its dtype, which is then promoted from the start. TraceError names a variable that changes shape.
+    The state may change its dtype, which is then promoted from the start. TraceError names a variable that changes its
+    shape.
     """
     leaves, tree = flatten(init)
     state = State([value(x) for x in leaves], [is_weak(x) for x in leaves], tree)
@@ -254,7 +255,8 @@ def _promoted(state: State, after: Sequence[Any], names: Sequence[str], what: st
         if not same_shape(new.shape, n.shape):
             name = names[k] if k < len(names) else f"part {k} of the state"
             raise TraceError(
-                f"{name} changes its shape in {what}, from {shown(n.shape)} to {shown(new.shape)}; give it its final shape before the loop"
+                f"{name} changes its shape in {what}, from {shown(n.shape)} to {shown(new.shape)}; "
+                "give it its final shape before the loop"
             )
         nodes.append(p.as_dtype(n, common_dtype((n.dtype, w), (new.dtype, is_weak(x)))))
         weak.append(w and is_weak(x))
@@ -277,9 +279,16 @@ def _assembled(steps: Steps, state: State, region: Region, given: tuple[list[Any
         results.append([region.run(lambda: predicate_of(region.leaves[0], "the condition of a loop"))])
     graphs, captured = close(regions, results)
     node = loop(
-        *state.nodes, *steps.xs, *captured, body=graphs[0], condition=graphs[1] if len(graphs) > 1 else None, length=steps.length,
-        trips=new_trips(), layout=Layout(len(state.nodes), len(steps.xs)), reverse=steps.reverse,
-    )  # fmt: skip
+        *state.nodes,
+        *steps.xs,
+        *captured,
+        body=graphs[0],
+        condition=graphs[1] if len(graphs) > 1 else None,
+        length=steps.length,
+        trips=new_trips(),
+        layout=Layout(len(state.nodes), len(steps.xs)),
+        reverse=steps.reverse,
+    )
     out = results_of(node)
     count = len(state.nodes)
     return Ran(state.tracers(out[:count]), out[count:], ys_tree)

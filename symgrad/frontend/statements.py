@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import SymgradError, TraceError
+from symgrad.frontend.cell import tangle
+from symgrad.frontend.lines import located
 from symgrad.frontend.poison import UNBOUND, Poison
 from symgrad.frontend.ranges import TracedRange
-from symgrad.frontend.regions import Region, Steps, branch, joined, predicate_of, run_loop
-from symgrad.frontend.cell import tangle
+from symgrad.frontend.regions import Region, Steps, joined, predicate_of, run_loop
 from symgrad.frontend.tracer import Tracer, is_traced, size_of, value, wrap
 from symgrad.frontend.tracing import current_trace, is_known, run_number, watching_writes
 from symgrad.frontend.tree import TreeDef, flatten, tree_map, unflatten
@@ -200,14 +201,14 @@ def _branch(test: Any, parts: tuple[Function, Function], variables: Variables, p
 
 def _tangle(arm: Arm, results: Sequence[tuple[int, Sequence[Any]]], place: str) -> None:
     """Note which results of a part share memory with arrays from outside, or with each other."""
-    first: dict[Tracer, Tracer] = {}
+    first: dict[int, Tracer] = {}
     for k, leaves in results:
         for root, leaf in zip(arm.roots(k), leaves, strict=False):  # none where this arm does not bind the variable
             if root is None or type(leaf) is not Tracer:
                 continue
             if arm.is_outside(root):
                 tangle(leaf, root, place)
-            other = first.setdefault(root, leaf)
+            other = first.setdefault(id(root), leaf)
             tangle(leaf, other, place)
 
 
@@ -320,7 +321,11 @@ class Loop:
 
 @dataclass(eq=False)
 class Carried:
-    """The state of a loop as far as it is known: variables bound before, arrays changed in place, variables first bound inside."""
+    """The state of a loop as far as it is known.
+
+    ``bound``: variables that had a value before and get others inside, which arrays are taken to do once they have been
+    seen to; ``cells``: arrays changed in place; ``fresh``: variables first bound inside.
+    """
 
     bound: list[int]
     cells: dict[int, Tracer]
@@ -331,18 +336,19 @@ def _rolled(loop: Loop) -> None:
     """One loop of the program. It is traced until no more arrays and variables turn out to belong to its state."""
     variables = loop.variables
     before = variables.get()
-    carried = Carried([k for k in variables.bound() if _is_state(before[k])], {}, {})
+    carried = Carried([k for k in variables.bound() if _is_state(before[k]) and _root(before[k]) is None], {}, {})
     for _ in range(MOST_ATTEMPTS):
-        cells, fresh, state = _attempt(loop, carried, before)
-        if not cells and not fresh:
-            _finish(loop, carried, before, state)
+        found, state, last = _attempt(loop, carried, before)
+        if not any((found.bound, found.cells, found.fresh)):
+            _finish(loop, carried, before, state, last)
             return
-        carried.cells.update(cells)
-        carried.fresh.update(fresh)
+        carried.bound += found.bound
+        carried.cells.update(found.cells)
+        carried.fresh.update(found.fresh)
     raise TraceError(f"{loop.what} changes other arrays each time it is looked at")
 
 
-def _finish(loop: Loop, carried: Carried, before: tuple[Any, ...], state: Any) -> None:
+def _finish(loop: Loop, carried: Carried, before: tuple[Any, ...], state: Any, trip: Arm) -> None:
     """Set variables and arrays to the last state of a loop."""
     values, last, arrays = state
     out = list(before)
@@ -351,6 +357,8 @@ def _finish(loop: Loop, carried: Carried, before: tuple[Any, ...], state: Any) -
     loop.variables.put(out)
     for cell, new in zip(carried.cells.values(), arrays, strict=True):
         cell.assign(new.node)
+    results = [(k, flatten(out[k])[0]) for k in (*carried.bound, *carried.fresh)]
+    _tangle(trip, results, loop.what)
 
 
 def _is_state(v: Any) -> bool:
@@ -360,31 +368,38 @@ def _is_state(v: Any) -> bool:
     )
 
 
-def _attempt(loop: Loop, carried: Carried, before: tuple[Any, ...]) -> tuple[dict[int, Tracer], dict[int, Any], Any]:
-    """Trace the loop with the state known so far; also gives the arrays and variables that were missing in it."""
-    missing_cells: dict[int, Tracer] = {}
-    missing_names: dict[int, Any] = {}
+def _attempt(loop: Loop, carried: Carried, before: tuple[Any, ...]) -> tuple[Carried, Any, Arm]:
+    """Trace the loop with the state known so far; gives what was missing in it, the last state, and the trip as traced."""
+    missing = Carried([], {}, {})
+    trips: list[Arm] = []
 
-    def enter(state: Any) -> None:
+    def enter(state: Any) -> tuple[Any, ...]:
         values, last, arrays = state
         now = list(before)
         for k, v in zip([*carried.bound, *carried.fresh], [*values, *last], strict=True):
-            now[k] = v
+            now[k] = tree_map(_snapshot, v)  # arrays of the trip's own
         loop.variables.put(now)
         for cell, array in zip(carried.cells.values(), arrays, strict=True):
             cell.assign(array.node)
+        return tuple(now)
 
     def step(index: Any, state: Any, slices: list[Any]) -> Any:
+        entered: list[tuple[Any, ...]] = []
+
         def part() -> None:
-            enter(state)
+            entered.append(enter(state))
             loop.body(loop.over.item(index, slices) if loop.over is not None else None)
 
         done = ran(part, loop.variables)
         written = done.cells
-        missing_cells.update((k, cell) for k, (cell, _, _) in written.items() if k not in carried.cells)
-        missing_names.update(_first_bound(loop, carried, before, done.after))
-        values = [_still_state(loop, k, done.after[k]) for k in carried.bound]
-        last = [_filled(done.after[k], v) for k, v in carried.fresh.items()]
+        trips[:] = [done]
+        missing.bound = [k for k in _rebound(carried, before, done.after) if _is_state(before[k])]
+        missing.cells = {k: cell for k, (cell, _, _) in written.items() if k not in carried.cells}
+        missing.fresh = _first_bound(loop, carried, before, done.values)
+        if not missing.bound and not missing.cells and not missing.fresh:
+            _refuse_shared(loop, carried, before, entered[0], done)
+        values = [_still_state(loop, k, done.values[k]) for k in carried.bound]
+        last = [_filled(done.values[k], v) for k, v in carried.fresh.items()]
         arrays = [
             wrap(written[k][2] if k in written else a.node, fixed=False)
             for k, a in zip(carried.cells, state[2], strict=True)
@@ -409,11 +424,43 @@ def _attempt(loop: Loop, carried: Carried, before: tuple[Any, ...]) -> tuple[dic
         xs=over.xs if over else (),
     )
     init = (
-        [before[k] for k in carried.bound], list(carried.fresh.values()), [wrap(c.node, fixed=False) for c in carried.cells.values()],
-    )  # fmt: skip
+        [before[k] for k in carried.bound],
+        list(carried.fresh.values()),
+        [wrap(c.node, fixed=False) for c in carried.cells.values()],
+    )
     names = _leaf_names([loop.variables.names[k] for k in (*carried.bound, *carried.fresh)], [*init[0], *init[1]])
     out = run_loop(steps, step, init, names=names, what=loop.what)
-    return missing_cells, missing_names, out.state
+    return missing, out.state, trips[0]
+
+
+def _rebound(carried: Carried, before: tuple[Any, ...], after: tuple[Any, ...]) -> list[int]:
+    """Variables that had an array before and another one after a trip."""
+    known = {*carried.bound, *carried.fresh}
+    return [
+        k
+        for k, (old, new) in enumerate(zip(before, after, strict=True))
+        if k not in known and old is not UNBOUND and new is not old
+    ]
+
+
+def _refuse_shared(loop: Loop, carried: Carried, before: tuple[Any, ...], entered: tuple[Any, ...], done: Arm) -> None:
+    """TraceError when a trip changes in place what may be, from the trip before, the same array as another variable."""
+    state = [*carried.bound, *carried.fresh]
+    for roots in (lambda k: [_root(leaf) for leaf in flatten(before[k])[0]], done.roots):
+        users: dict[int, list[Tracer]] = {}
+        for k in state:
+            for root, mine in zip(roots(k), flatten(entered[k])[0], strict=False):
+                if root is not None and type(mine) is Tracer:
+                    users.setdefault(id(root), []).append(mine)
+        for root, mine in users.items():
+            in_place = any(m.changed for m in mine) or root in done.cells
+            if in_place and (len(mine) > 1 or root in carried.cells):
+                raise located(
+                    TraceError(
+                        f"{loop.what} changes an array in place that two variables share after some of its trips, which "
+                        "only the compiled program knows: make a copy (b = a.copy())"
+                    )
+                )
 
 
 def _first_bound(loop: Loop, carried: Carried, before: tuple[Any, ...], after: tuple[Any, ...]) -> dict[int, Any]:

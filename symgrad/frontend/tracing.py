@@ -50,7 +50,8 @@ class Trace:
     """``known``: the values of parameters that stand for Python numbers; ``pins``: those that Python needed.
 
     ``truths``: the conditions on such numbers that Python asked for, and their answers. ``labels``: names that
-    the user's functions give to values, where they are asked for. ``stabilize``: naive forms may be replaced by stable ones.
+    the user's functions give to values, where they are asked for. ``stabilize``: naive forms may be replaced by stable
+    ones.
     """
 
     known: dict[Node, Any] = field(default_factory=dict)

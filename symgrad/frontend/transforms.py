@@ -27,8 +27,8 @@ from symgrad.ir.node import Node, param
 from symgrad.ir.sizes import current, same_shape, shown
 from symgrad.ir.types import Size, f64, product
 from symgrad.ops import pointwise as p
-from symgrad.ops.running import iota
 from symgrad.ops.kinds import number, zeros
+from symgrad.ops.running import iota
 from symgrad.ops.views import broadcast, reshape, transpose
 from symgrad.passes.batch import batch
 from symgrad.passes.regions import tidy

@@ -7,7 +7,7 @@ Arrays are positional, attributes keyword-only. ``partials`` and ``vjp``/``jvp``
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from symgrad.ir.loops import Block, Const, Expr, Load, ScalarFn, Stmt, Store, Var, add, extent, mul
@@ -74,7 +74,7 @@ class Place:
 
     buffer: str
     type: TensorType
-    base: Expr = Const(0, i64)
+    base: Expr = field(default_factory=lambda: Const(0, i64))
 
     def flat(self, index: Index) -> Expr:
         """The element at row-major ``index``."""
@@ -128,8 +128,9 @@ class Expand:
 class Region:
     """Lowering of a primitive that runs graphs among its attributes; it has several results.
 
-    Its rules take the transform for these graphs as their first argument: ``numpy(evaluate, *args, **attrs)``, ``vjp(pull, cts, y, *args, **attrs)``,
-    ``jvp(push, tangents, y, *args, **attrs)``, ``batch(batch, size, args, axes, **attrs)``; a missing cotangent is None.
+    Its rules take the transform for these graphs as their first argument: ``numpy(evaluate, *args, **attrs)``,
+    ``vjp(pull, cts, y, *args, **attrs)``, ``jvp(push, tangents, y, *args, **attrs)`` and
+    ``batch(batch, size, args, axes, **attrs)``; a missing cotangent is None.
     """
 
 
@@ -161,9 +162,10 @@ class Op:
     ``jvp(tangents, y, *args, **attrs)``; ``constant=True``, an explicit claim that the derivative is zero.
     ``batch(size, args, axes, **attrs)`` gives the primitive under ``vmap`` and the batch axis of its result; pointwise
     ones need none.
-    How masks move: ``structural`` primitives only move and add elements, so their derivative rules take masks (bools) as
-    they take adjoints (all ``linear`` ones do); one that may leave elements of its argument unread has ``covers=False``,
-    one that makes zeros of its own has ``fills=True``. ``carry(mask, y, *args, **attrs)`` is the way of others.
+    How masks move: ``structural`` primitives only move and add elements, so their derivative rules take masks (bools)
+    as they take adjoints (all ``linear`` ones do); one that may leave elements of its argument unread has
+    ``covers=False``, one that makes zeros of its own has ``fills=True``. ``carry(mask, y, *args, **attrs)`` is the way
+    of others.
     """
 
     name: str

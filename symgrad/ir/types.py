@@ -187,7 +187,9 @@ def map_size(size: Size, atom: Callable[[str], Size]) -> Size:
     for monomial, c in size.terms:
         product: Size = c
         for a in monomial:
-            product = product * (atom(a) if isinstance(a, str) else _floordiv(map_size(a.num, atom), map_size(a.den, atom)))
+            product = product * (
+                atom(a) if isinstance(a, str) else _floordiv(map_size(a.num, atom), map_size(a.den, atom))
+            )
         total = total + product
     return total
 

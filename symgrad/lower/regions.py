@@ -37,8 +37,8 @@ from symgrad.ir.loops import (
 from symgrad.ir.node import Node
 from symgrad.ir.op import Index, Place
 from symgrad.ir.types import (
-    DType,
     Dim,
+    DType,
     FloorDiv,
     Shape,
     Size,

@@ -2,8 +2,8 @@
 
 ``loop(*carry, *xs, *consts)`` has a body ``(index, *carry, *slices of xs, *consts) -> (*carry, *ys)``. Its results are
 the last carry, then the ys of all trips stacked along a new leading axis. With ``condition``, a graph ``(index, *carry,
-*consts) -> bool``, it is a while loop, and the length of that axis is a size born at run time, named ``trips``; without,
-it has ``length`` trips. With ``reverse`` the index runs down, and the ys stand where the index says.
+*consts) -> bool``, it is a while loop, and the length of that axis is a size born at run time, named ``trips``;
+without, it has ``length`` trips. With ``reverse`` the index runs down, and the ys stand where the index says.
 """
 
 from __future__ import annotations
@@ -108,9 +108,17 @@ def born_at_run_time(size: Size | None) -> bool:
 
 
 def _loop_vjp(
-    pull: Pull, cts: Sequence[Node | None], y: Node, *args: Node, body: Graph, condition: Graph | None, length: Size | None,
-    trips: str, layout: Layout, reverse: bool,
-) -> list[Node | None]:  # fmt: skip
+    pull: Pull,
+    cts: Sequence[Node | None],
+    y: Node,
+    *args: Node,
+    body: Graph,
+    condition: Graph | None,
+    length: Size | None,
+    trips: str,
+    layout: Layout,
+    reverse: bool,
+) -> list[Node | None]:
     """The pullback is a loop the other way, over a tape of what the forward one passes by.
 
     The forward loop is made again with the tape as more ys; ``merge_loops`` lets it replace the original.
@@ -131,25 +139,42 @@ def _loop_vjp(
     if condition is not None and not taped:
         taped = [min(range(len(carry)), key=lambda k: carry[k].ndim)]  # the way back needs to know how long the way was
     forward = loop(
-        *args, body=Graph(body.params, (*body.results, *(carry[k] for k in taped)), origin=body), condition=condition, length=length,
-        trips=trips, layout=layout, reverse=reverse,
-    )  # fmt: skip
+        *args,
+        body=Graph(body.params, (*body.results, *(carry[k] for k in taped)), origin=body),
+        condition=condition,
+        length=length,
+        trips=trips,
+        layout=layout,
+        reverse=reverse,
+    )
     tape = [get(forward, len(body.results) + k) for k in range(len(taped))]
     read = [k for k, s in enumerate(slices) if s in used]
     kept = [k for k, c in enumerate(consts) if c in used]
     sums = [param(consts[k].type) for k in active.consts]
     d_carry, d_slices, d_consts = _split(filled, len(active.carry), len(active.slices))
     back_params = (
-        index, *seeds_carry.values(), *sums, *(carry[k] for k in taped), *(slices[k] for k in read), *seeds_ys.values(),
+        index,
+        *seeds_carry.values(),
+        *sums,
+        *(carry[k] for k in taped),
+        *(slices[k] for k in read),
+        *seeds_ys.values(),
         *(consts[k] for k in kept),
-    )  # fmt: skip
+    )
     back = loop(
-        *(or_zero(ct_carry[k], args[k]) for k in active.carry), *(zeros(s.shape, s.dtype) for s in sums),
-        *tape, *(xs_args[k] for k in read), *(ct for ct in ct_ys if ct is not None), *(const_args[k] for k in kept),
+        *(or_zero(ct_carry[k], args[k]) for k in active.carry),
+        *(zeros(s.shape, s.dtype) for s in sums),
+        *tape,
+        *(xs_args[k] for k in read),
+        *(ct for ct in ct_ys if ct is not None),
+        *(const_args[k] for k in kept),
         body=Graph(back_params, (*d_carry, *(p.add(s, d) for s, d in zip(sums, d_consts, strict=True)), *d_slices)),
-        condition=None, length=size_named(trips) if length is None else length, trips=new_trips(),
-        layout=Layout(len(active.carry) + len(sums), len(taped) + len(read) + len(seeds_ys)), reverse=not reverse,
-    )  # fmt: skip
+        condition=None,
+        length=size_named(trips) if length is None else length,
+        trips=new_trips(),
+        layout=Layout(len(active.carry) + len(sums), len(taped) + len(read) + len(seeds_ys)),
+        reverse=not reverse,
+    )
     out = results_of(back)
     g_carry, g_consts, g_slices = _split(out, len(active.carry), len(sums))
     found_carry, found_slices, found_consts = (
@@ -157,9 +182,10 @@ def _loop_vjp(
         for k, g in ((active.carry, g_carry), (active.slices, g_slices), (active.consts, g_consts))
     )
     return [
-        *(found_carry.get(k) for k in range(len(carry))), *(found_slices.get(k) for k in range(len(slices))),
+        *(found_carry.get(k) for k in range(len(carry))),
+        *(found_slices.get(k) for k in range(len(slices))),
         *(found_consts.get(k) for k in range(len(consts))),
-    ]  # fmt: skip
+    ]
 
 
 def _split(items: Sequence[Any], first: int, second: int) -> tuple[list[Any], list[Any], list[Any]]:
@@ -206,9 +232,17 @@ def _reaching(roots: Sequence[Node]) -> list[Node]:
 
 
 def _loop_jvp(
-    push: Push, tangents: Sequence[Node | None], y: Node, *args: Node, body: Graph, condition: Graph | None, length: Size | None,
-    trips: str, layout: Layout, reverse: bool,
-) -> list[Node | None]:  # fmt: skip
+    push: Push,
+    tangents: Sequence[Node | None],
+    y: Node,
+    *args: Node,
+    body: Graph,
+    condition: Graph | None,
+    length: Size | None,
+    trips: str,
+    layout: Layout,
+    reverse: bool,
+) -> list[Node | None]:
     """One loop that carries the tangents along; ``merge_loops`` lets it replace the original."""
     index, carry, slices, consts = layout.params(body)
     t_carry, t_xs, t_consts = layout.operands(tangents)
@@ -234,18 +268,40 @@ def _loop_jvp(
     moving_consts = [k for k, t in enumerate(t_consts) if t is not None]
     a_carry, a_xs, a_consts = layout.operands(args)
     both = loop(
-        *a_carry, *(or_zero(t_carry[k], a_carry[k]) for k in order), *a_xs, *(t_xs[k] for k in moving_xs), *a_consts,
+        *a_carry,
+        *(or_zero(t_carry[k], a_carry[k]) for k in order),
+        *a_xs,
+        *(t_xs[k] for k in moving_xs),
+        *a_consts,
         *(t_consts[k] for k in moving_consts),
         body=Graph(
-            (index, *carry, *(seeds[carry[k]] for k in order), *slices, *(seeds[slices[k]] for k in moving_xs), *consts,
-             *(seeds[consts[k]] for k in moving_consts)),
-            (*after, *(or_zero(out[k], after[k]) for k in order), *ys, *(or_zero(out[layout.carry + k], ys[k]) for k in dy)),
+            (
+                index,
+                *carry,
+                *(seeds[carry[k]] for k in order),
+                *slices,
+                *(seeds[slices[k]] for k in moving_xs),
+                *consts,
+                *(seeds[consts[k]] for k in moving_consts),
+            ),
+            (
+                *after,
+                *(or_zero(out[k], after[k]) for k in order),
+                *ys,
+                *(or_zero(out[layout.carry + k], ys[k]) for k in dy),
+            ),
             origin=body,
         ),
-        condition=None if condition is None else _with_more(condition, layout.carry, [carry[k].type for k in order],
-                                                            [consts[k].type for k in moving_consts]),
-        length=length, trips=trips, layout=Layout(layout.carry + len(order), layout.xs + len(moving_xs)), reverse=reverse,
-    )  # fmt: skip
+        condition=None
+        if condition is None
+        else _with_more(
+            condition, layout.carry, [carry[k].type for k in order], [consts[k].type for k in moving_consts]
+        ),
+        length=length,
+        trips=trips,
+        layout=Layout(layout.carry + len(order), layout.xs + len(moving_xs)),
+        reverse=reverse,
+    )
     start = layout.carry + len(order) + len(ys)
     found = {k: get(both, layout.carry + j) for j, k in enumerate(order)}
     found |= {layout.carry + k: get(both, start + j) for j, k in enumerate(dy)}
@@ -261,9 +317,18 @@ def _with_more(
 
 
 def _loop_batch(
-    batch: Any, size: Size, args: Any, axes: Any, *, body: Graph, condition: Graph | None, length: Size | None, trips: str, layout: Layout,
+    batch: Any,
+    size: Size,
+    args: Any,
+    axes: Any,
+    *,
+    body: Graph,
+    condition: Graph | None,
+    length: Size | None,
+    trips: str,
+    layout: Layout,
     reverse: bool,
-) -> tuple[Any, list[int | None]]:  # fmt: skip
+) -> tuple[Any, list[int | None]]:
     """All lanes in one loop, which runs as long as any lane does; a finished lane keeps its state.
 
     Where lanes finish at different trips, the loop also gives which were alive at each: a loop over its tape needs it.

@@ -35,7 +35,9 @@ def merge_loops(graph: Graph) -> Graph:
     """Let extended loops replace what they extend."""
     results = graph.results
     for n in _loops(graph):
-        longer = next((m for m in reversed(_loops(Graph(graph.params, results))) if m is not n and _extends(m, n)), None)
+        longer = next(
+            (m for m in reversed(_loops(Graph(graph.params, results))) if m is not n and _extends(m, n)), None
+        )
         if longer is not None:
             results = tuple(substitute(results, _moved(n, longer)))
     return Graph(graph.params, results, graph.origin)
@@ -92,7 +94,9 @@ def _cond(n: Node, used: set[int]) -> dict[int, Node]:
     kept = sorted(used)
     smaller = [tidy(Graph(g.params, tuple(g.results[k] for k in kept))) for g in arms]
     needed = [set(topological(g.results)) for g in smaller]
-    operands = [k for k in range(len(n.args) - 1) if any(g.params[k] in s for g, s in zip(smaller, needed, strict=True))]
+    operands = [
+        k for k in range(len(n.args) - 1) if any(g.params[k] in s for g, s in zip(smaller, needed, strict=True))
+    ]
     graphs = [Graph(tuple(g.params[k] for k in operands), g.results) for g in smaller]
     unchanged = len(kept) == len(arms[0].results) and len(operands) == len(n.args) - 1
     if unchanged and all(a.results == b.results for a, b in zip(graphs, arms, strict=True)):
@@ -109,7 +113,9 @@ def _loop(n: Node, used: set[int]) -> dict[int, Node]:
     after, ys = layout.results(body.results)
     fixed = [k for k, c in enumerate(carry) if after[k] is c]
     wanted_ys = [k for k in range(len(ys)) if layout.carry + k in used]
-    live = _grown(layout, body, condition, {k for k in used if k < layout.carry}, [ys[k] for k in wanted_ys]) - set(fixed)
+    live = _grown(layout, body, condition, {k for k in used if k < layout.carry}, [ys[k] for k in wanted_ys]) - set(
+        fixed
+    )
     reached = set(topological([after[k] for k in live] + [ys[k] for k in wanted_ys]))
     tested = set(topological(condition.results)) if condition is not None else set()
     c_carry, c_consts = _condition_params(layout, condition)
@@ -126,20 +132,35 @@ def _loop(n: Node, used: set[int]) -> dict[int, Node]:
     if same:
         return {k: get(n, k) for k in used}
     new_body = Graph(
-        (index, *(carry[k] for k in state), *(slices[k] for k in kept_slices), *(carry[k] for k in moved), *(consts[k] for k in kept_consts)),
+        (
+            index,
+            *(carry[k] for k in state),
+            *(slices[k] for k in kept_slices),
+            *(carry[k] for k in moved),
+            *(consts[k] for k in kept_consts),
+        ),
         (*(after[k] for k in state), *(ys[k] for k in wanted_ys)),
         body.origin,
-    )  # fmt: skip
+    )
     test = None
     if condition is not None:
         test = Graph(
-            (condition.params[0], *(c_carry[k] for k in state), *(c_carry[k] for k in moved), *(c_consts[k] for k in kept_consts)),
+            (
+                condition.params[0],
+                *(c_carry[k] for k in state),
+                *(c_carry[k] for k in moved),
+                *(c_consts[k] for k in kept_consts),
+            ),
             condition.results,
         )
     node = make(
-        n.op, *(a_carry[k] for k in state), *(a_xs[k] for k in kept_slices), *(a_carry[k] for k in moved), *(a_consts[k] for k in kept_consts),
+        n.op,
+        *(a_carry[k] for k in state),
+        *(a_xs[k] for k in kept_slices),
+        *(a_carry[k] for k in moved),
+        *(a_consts[k] for k in kept_consts),
         **{**dict(n.attrs), "body": new_body, "condition": test, "layout": Layout(len(state), len(kept_slices))},
-    )  # fmt: skip
+    )
     results |= {k: get(node, j) for j, k in enumerate(state) if k in used}
     results |= {layout.carry + k: get(node, len(state) + j) for j, k in enumerate(wanted_ys)}
     return results
@@ -165,4 +186,3 @@ def _grown(layout: Layout, body: Graph, condition: Graph | None, live: set[int],
         if more == live:
             return live
         live = more
-

@@ -92,7 +92,7 @@ def test_a_state_that_becomes_a_float_is_promoted_once():
 
 
 def test_a_state_that_changes_shape_is_named():
-    with pytest.raises(sg.TraceError, match="state.*shape"):
+    with pytest.raises(sg.TraceError, match=r"state.*shape"):
         sg.jit(lambda x: sg.fori_loop(0, 3, lambda i, s: s + x, 0.0))(np.ones(2))
 
 

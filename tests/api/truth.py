@@ -41,7 +41,7 @@ def slope(fun: Callable[..., Any], *args: Any, argnum: int = 0) -> Array:
             moved[index] += sign * h
             given = moved if moved.ndim else moved[()]
             ends.append(np.asarray(fun(*args[:argnum], given, *args[argnum + 1 :]), dtype=float))
-        return (ends[0] - ends[1]) / (2 * h)
+        return np.asarray((ends[0] - ends[1]) / (2 * h))
 
     out_shape = np.shape(fun(*args))
     out = np.zeros((*out_shape, *x.shape))

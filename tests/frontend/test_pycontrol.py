@@ -590,7 +590,7 @@ def ran(fun, log, *args):
         return *described(error), lines[-1], list(log)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs(effects=True), st.integers(-1, 3))
 def test_random_programs_are_the_same(text, n):
     log = []
@@ -643,7 +643,8 @@ class Fake:
             arm()
             after.append(get())
             put(before)
-        put(after[not test.truth])
+        other, chosen = after[test.truth], after[not test.truth]
+        put([Unknown(truth(x)) if isinstance(x, bool) and x is not y else x for x, y in zip(chosen, other, strict=True)])
 
     def traced_repeat(self, test, body, get, put, names, place):
         self.seen.append(("repeat", names, place))
@@ -681,7 +682,7 @@ def faked(monkeypatch, roll):
     return side
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs(effects=False), st.integers(-1, 3), st.booleans())
 def test_random_programs_from_both_arms(text, n, roll):
     space = {"t": lambda x: x, "cm": lambda x: contextlib.nullcontext()}
@@ -758,8 +759,7 @@ def test_flags_are_hidden_names(fake):
     side = fake(roll=False)
     assert rewrite(f, Both())(2) == 1
     names = {name for entry in side.seen for name in entry[1] if entry[0] == "branch"}
-    assert {name for name in names if not name.startswith("_sg_")} == {"i", "total"}
-    assert [name for name in names if name.startswith("_sg_")] == ["_sg_broke1"]
+    assert names == {"i", "total", "_sg_broke1"}
 
 
 def test_repeat_takes_over_where_the_condition_is_not_known(fake):

@@ -15,7 +15,7 @@ import pytest
 from symgrad.frontend.source import clone, file_of, find, locate
 
 # fmt: off
-several = [lambda x: x + 1, lambda x: x + 2, lambda y: y + 1, lambda x=1, *, k=lambda: 5: x * k()]
+several = [lambda x: x + 1, lambda x: x + 2, lambda y: y + 1, lambda x=1, *, k=lambda: 5: x * k()]  # type: ignore[misc]  # odd on purpose
 twins = (lambda: 0), (lambda: 0)
 nested = lambda a: (lambda b: (lambda c: a + b + c))  # noqa: E731  the lambda is the point
 defaults = (lambda f=lambda: 1: f)  # noqa: E731

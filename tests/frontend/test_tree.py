@@ -50,7 +50,7 @@ class Opaque:
         ((1, [2, None]), "(*, [*, None])", 2),
         ({"b": 1, "a": (2, 3)}, "{'a': (*, *), 'b': *}", 3),
         (OrderedDict(b=1, a=2), "OrderedDict({'b': *, 'a': *})", 2),
-        (defaultdict(list, a=1), "defaultdict(<class 'list'>, {'a': *})", 1),
+        (defaultdict(list, {"a": [1]}), "defaultdict(<class 'list'>, {'a': [*]})", 1),
         (Point(1, [2]), "Point(x=*, y=[*])", 2),
         (Base(1), "Base(x=*, y=*)", 2),
         (Opaque(), "*", 1),
