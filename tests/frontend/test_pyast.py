@@ -1,4 +1,5 @@
-# mypy: ignore-errors  # the programs below are odd on purpose
+# mypy: ignore-errors
+# The programs below are odd on purpose.
 """The rewriter: under transparent hooks nothing changes, and every hook sees what it should."""
 
 from __future__ import annotations
