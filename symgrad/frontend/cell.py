@@ -19,7 +19,7 @@ from symgrad.errors import TraceError, UnsupportedError
 from symgrad.frontend.lengths import TracedSize, make_size, size_of
 from symgrad.frontend.lines import located, numpy_call, with_line
 from symgrad.frontend.masked import Masked
-from symgrad.frontend.tracing import FUNCTIONS, call, constant_value, current_trace, note_write, run_number
+from symgrad.frontend.tracing import FUNCTIONS, call, constant_value, current_trace, in_use, note_write, run_number
 from symgrad.ir.node import Node
 from symgrad.ir.sizes import current
 from symgrad.ir.types import Shape, dtype_of, i64, product
@@ -108,14 +108,15 @@ class Tracer:
             self._seen = view.root._version
         return self._node
 
-    def assign(self, node: Node) -> None:
-        """Change the value in place, and with it that of the base and of all views."""
+    def assign(self, node: Node, *, checked: bool = True) -> None:
+        """Change the value in place, and with it that of the base and of all views; ``checked``: unless it is tangled."""
         root = self.root
         if root.readonly:
             raise located(TraceError("assigning into an argument or captured array: make a copy first (x = x.copy())"))
         if self.readonly or (self.view is not None and self.view.write is None):
             raise ValueError(with_line("assignment destination is read-only"))
-        root._refuse_tangled()
+        if checked:
+            root._refuse_tangled()
         if self.view is None:
             note_write(self)
             self._version += 1
@@ -135,7 +136,8 @@ class Tracer:
 
     def _refuse_tangled(self) -> None:
         for other, place in self.tangled:
-            if other() is not None:
+            cell = other()
+            if cell is not None and in_use(cell):
                 raise located(
                     TraceError(
                         f"this array is changed in place, and since {place} it may be the same array as another one, "

@@ -16,7 +16,7 @@ from symgrad.frontend.tracer import Tracer, value, wrap
 from symgrad.frontend.tracing import current_trace
 from symgrad.frontend.tree import TreeDef, flatten, unflatten
 from symgrad.ir.graph import Graph, substitute
-from symgrad.ir.node import CONSTANT, SIZE, Node, param, region_scope
+from symgrad.ir.node import CONSTANT, PARAM, SIZE, Node, param, region_scope
 from symgrad.ir.sizes import current, same_shape, shown
 from symgrad.ir.types import DType, Size, TensorType, boolean, f64, i64, promote
 from symgrad.ops import pointwise as p
@@ -69,7 +69,7 @@ def close(regions: Sequence[Region], results: Sequence[Sequence[Node]]) -> tuple
     """Graphs of the regions, what they read from outside being further parameters of all; and what that is."""
     outer: dict[Node, None] = {}
     for r, nodes in zip(regions, results, strict=True):
-        inside = {*r.table.values(), *r.params}
+        inside = {*(n for n in r.table.values() if n.op is not PARAM), *r.params}  # captures may be met first in here
         for n in _reached(nodes, inside):
             outer[n] = None
     graphs = []

@@ -8,8 +8,10 @@ arrays that it changes in place, are the results of a branch and the state of a 
 from __future__ import annotations
 
 import functools
+import os
 import threading
-from collections.abc import Callable, Sequence
+import types
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +24,7 @@ from symgrad.frontend.poison import UNBOUND, Poison
 from symgrad.frontend.ranges import TracedRange
 from symgrad.frontend.regions import Region, Steps, joined, predicate_of, run_loop
 from symgrad.frontend.tracer import Tracer, is_traced, size_of, value, wrap
-from symgrad.frontend.tracing import current_trace, is_known, run_number, watching_writes
+from symgrad.frontend.tracing import current_trace, holding, is_known, run_number, watching_writes
 from symgrad.frontend.tree import TreeDef, flatten, tree_map, unflatten
 from symgrad.ir.node import Node, size_node
 from symgrad.ir.types import Size
@@ -33,6 +35,7 @@ Function = Callable[..., Any]
 Get = Callable[[], tuple[Any, ...]]
 Put = Callable[[Sequence[Any]], None]
 MOST_ATTEMPTS = 5
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 HIDDEN = "_sg_"  # how the names of flags begin that stand for break, continue and return
 
 
@@ -62,11 +65,15 @@ class Arm:
 
     def roots(self, k: int) -> list[Tracer | None]:
         """The arrays in whose memory the leaves of a variable lie."""
-        return [_root(leaf) for leaf in flatten(self.after[k])[0]]
+        return _roots(self.after[k])
 
     def is_outside(self, root: Tracer) -> bool:
         """Whether an array is not one that the part made."""
         return root.born != self.number
+
+
+def _roots(variable: Any) -> list[Tracer | None]:
+    return [_root(leaf) for leaf in flatten(variable)[0]]
 
 
 def _root(leaf: Any) -> Tracer | None:
@@ -95,7 +102,7 @@ def ran(part: Function, variables: Variables) -> Arm:
     """Run a part on the present variables, note what it did, and undo it."""
     before = variables.get()
     try:
-        with watching_writes() as log:
+        with holding(lambda: before), watching_writes() as log:
             number = run_number()
             _without_raising(part)
             after = variables.get()
@@ -126,29 +133,48 @@ def traced_branch(
         put(before)
         return (then if decided_now(test) else otherwise)()
 
-    _both_or_one(test, both, one, place)
+    with holding(lambda: before):
+        _both_or_one(test, (then, otherwise), both, one, place)
 
 
 _local = threading.local()
 
 
-def _both_or_one(test: Any, both: Callable[[], Any], one: Callable[[], Any], place: str) -> Any:
+def _codes(part: Any) -> Iterator[types.CodeType]:
+    """The user's code that a part runs, however it is wrapped."""
+    if isinstance(part, functools.partial):
+        yield from _codes(part.func)
+    elif isinstance(part, tuple):
+        for x in part:
+            yield from _codes(x)
+    elif isinstance(part, types.FunctionType):
+        if not part.__code__.co_filename.startswith(_PACKAGE):
+            yield part.__code__
+            return
+        for cell in part.__closure__ or ():
+            yield from _codes(cell.cell_contents)
+
+
+def _both_or_one(
+    test: Any, parts: tuple[Function, Function], both: Callable[[], Any], one: Callable[[], Any], place: str
+) -> Any:
     """Make a branch of both arms, or run only the one that the condition on Python numbers alone asks for.
 
     It does so when both do not fit together, and in a recursion, which must come to an end.
     """
-    places: list[str] = _local.__dict__.setdefault("places", [])
-    if place in places and decided_now(test) is not None:
+    places: list[Any] = _local.__dict__.setdefault("places", [])
+    here = place, *(code for part in parts for code in _codes(part))
+    if here in places and decided_now(test) is not None:
         return one()
-    places.append(place)
+    places.append(here)
     try:
         return both()
     except SymgradError:
         if decided_now(test) is None:
             raise
-        return one()
     finally:
         places.pop()
+    return one()
 
 
 def decided_now(test: Any) -> bool | None:
@@ -160,7 +186,9 @@ def decided_now(test: Any) -> bool | None:
 def _branch(test: Any, parts: tuple[Function, Function], variables: Variables, place: str) -> None:
     """Run both arms, each in a region, and join what they did: to variables, and to arrays that they changed in place."""
     regions = (Region(()), Region(()))
-    left, right = (r.run(functools.partial(ran, part, variables)) for r, part in zip(regions, parts, strict=True))
+    left = regions[0].run(functools.partial(ran, parts[0], variables))
+    with holding(lambda: left.after), holding(lambda: (cell for cell, _, _ in left.cells.values())):
+        right = regions[1].run(functools.partial(ran, parts[1], variables))
     kinds = [_kind(name, x, y) for name, x, y in zip(variables.names, left.after, right.after, strict=True)]
     together = [k for k, kind in enumerate(kinds) if kind == "join"]
     cells = {**left.cells, **right.cells}
@@ -194,7 +222,7 @@ def _branch(test: Any, parts: tuple[Function, Function], variables: Variables, p
         ]
     )
     for cell, _, _ in cells.values():
-        cell.assign(next(out).node)
+        cell.assign(next(out).node, checked=False)
     for arm in (left, right):
         _tangle(arm, [(k, flatten(v)[0]) for k, v in after.items()], _at("if", place))
 
@@ -206,6 +234,7 @@ def _tangle(arm: Arm, results: Sequence[tuple[int, Sequence[Any]]], place: str) 
         for root, leaf in zip(arm.roots(k), leaves, strict=False):  # none where this arm does not bind the variable
             if root is None or type(leaf) is not Tracer:
                 continue
+            leaf.readonly = leaf.readonly or root.readonly
             if arm.is_outside(root):
                 tangle(leaf, root, place)
             other = first.setdefault(id(root), leaf)
@@ -259,7 +288,8 @@ def traced_each(
     if over is None:
         return NotImplemented
     try:
-        _rolled(Loop(Variables(names, get, put), body, more, over, _at("for", place)))
+        with holding(lambda: before):
+            _rolled(Loop(Variables(names, get, put), body, more, over, _at("for", place)))
     except (TraceError, _IrregularError):
         put(before)
         if over.length is None and not _countable(over.count):
@@ -338,13 +368,17 @@ def _rolled(loop: Loop) -> None:
     before = variables.get()
     carried = Carried([k for k in variables.bound() if _is_state(before[k]) and _root(before[k]) is None], {}, {})
     for _ in range(MOST_ATTEMPTS):
-        found, state, last = _attempt(loop, carried, before)
+        with holding(lambda: before), holding(carried.cells.values):
+            found, state, last = _attempt(loop, carried, before)
         if not any((found.bound, found.cells, found.fresh)):
             _finish(loop, carried, before, state, last)
             return
         carried.bound += found.bound
         carried.cells.update(found.cells)
+        for k in found.bound:  # what its array was before is a part of the state only if others use it too
+            _forget(carried.cells, _roots(before[k]))
         carried.fresh.update(found.fresh)
+        del found, state, last
     raise TraceError(f"{loop.what} changes other arrays each time it is looked at")
 
 
@@ -356,9 +390,23 @@ def _finish(loop: Loop, carried: Carried, before: tuple[Any, ...], state: Any, t
         out[k] = v
     loop.variables.put(out)
     for cell, new in zip(carried.cells.values(), arrays, strict=True):
-        cell.assign(new.node)
+        cell.assign(new.node, checked=False)
     results = [(k, flatten(out[k])[0]) for k in (*carried.bound, *carried.fresh)]
     _tangle(trip, results, loop.what)
+    for k in carried.bound:
+        _tangle_first(before[k], out[k], loop.what)
+
+
+def _forget(cells: dict[int, Tracer], roots: list[Tracer | None]) -> None:
+    for root in roots:
+        cells.pop(id(root), None)
+
+
+def _tangle_first(before: Any, inside: Any, what: str) -> None:
+    """Before the first trip a variable is what it was before the loop, which others may share."""
+    for root, leaf in zip(_roots(before), flatten(inside)[0], strict=False):
+        if root is not None and type(leaf) is Tracer:
+            tangle(leaf, root, what)
 
 
 def _is_state(v: Any) -> bool:
@@ -378,19 +426,22 @@ def _attempt(loop: Loop, carried: Carried, before: tuple[Any, ...]) -> tuple[Car
         now = list(before)
         for k, v in zip([*carried.bound, *carried.fresh], [*values, *last], strict=True):
             now[k] = tree_map(_snapshot, v)  # arrays of the trip's own
+            _tangle_first(before[k], now[k], loop.what)
         loop.variables.put(now)
         for cell, array in zip(carried.cells.values(), arrays, strict=True):
-            cell.assign(array.node)
+            cell.assign(array.node, checked=False)
         return tuple(now)
 
     def step(index: Any, state: Any, slices: list[Any]) -> Any:
         entered: list[tuple[Any, ...]] = []
+        trips.clear()
 
         def part() -> None:
             entered.append(enter(state))
             loop.body(loop.over.item(index, slices) if loop.over is not None else None)
 
-        done = ran(part, loop.variables)
+        with holding(lambda: (x for values in entered for x in values)):
+            done = ran(part, loop.variables)
         written = done.cells
         trips[:] = [done]
         missing.bound = [k for k in _rebound(carried, before, done.after) if _is_state(before[k])]
@@ -424,7 +475,7 @@ def _attempt(loop: Loop, carried: Carried, before: tuple[Any, ...]) -> tuple[Car
         xs=over.xs if over else (),
     )
     init = (
-        [before[k] for k in carried.bound],
+        [tree_map(_snapshot, before[k]) for k in carried.bound],
         list(carried.fresh.values()),
         [wrap(c.node, fixed=False) for c in carried.cells.values()],
     )
@@ -446,11 +497,13 @@ def _rebound(carried: Carried, before: tuple[Any, ...], after: tuple[Any, ...]) 
 def _refuse_shared(loop: Loop, carried: Carried, before: tuple[Any, ...], entered: tuple[Any, ...], done: Arm) -> None:
     """TraceError when a trip changes in place what may be, from the trip before, the same array as another variable."""
     state = [*carried.bound, *carried.fresh]
-    for roots in (lambda k: [_root(leaf) for leaf in flatten(before[k])[0]], done.roots):
+    for now in (before, done.after):
         users: dict[int, list[Tracer]] = {}
         for k in state:
-            for root, mine in zip(roots(k), flatten(entered[k])[0], strict=False):
+            for root, mine in zip(_roots(now[k]), flatten(entered[k])[0], strict=False):
                 if root is not None and type(mine) is Tracer:
+                    if root.readonly and mine.changed:
+                        root.assign(mine.node)  # the error
                     users.setdefault(id(root), []).append(mine)
         for root, mine in users.items():
             in_place = any(m.changed for m in mine) or root in done.cells
@@ -514,4 +567,4 @@ def traced_choose(test: Any, then: Function, otherwise: Function, place: str) ->
         _branch(test, arms, Variables(("the value",), lambda: tuple(slot), put), place)
         return slot[0]
 
-    return _both_or_one(test, both, lambda: (then if decided_now(test) else otherwise)(), place)
+    return _both_or_one(test, (then, otherwise), both, lambda: (then if decided_now(test) else otherwise)(), place)

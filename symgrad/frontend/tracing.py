@@ -7,8 +7,9 @@ A ``Trace`` knows the values of those parameters that stand for Python numbers. 
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -17,8 +18,9 @@ import numpy as np
 
 from symgrad.errors import SymgradError, TraceError
 from symgrad.frontend.lines import located, where
-from symgrad.ir.graph import map_attribute, topological
+from symgrad.ir.graph import Graph, evaluate, map_attribute, size_parameters, topological
 from symgrad.ir.node import CONSTANT, PARAM, SIZE, Node, TupleType, set_locator
+from symgrad.ir.op import Region
 from symgrad.ir.sizes import current
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -98,7 +100,8 @@ def _evaluated(node: Node, known: Mapping[Node, Any], pin_sizes: bool = True) ->
         for n in topological([node]):
             if n not in values:
                 attrs = {k: map_attribute(v, current().pin) for k, v in n.attrs}
-                out = n.op.numpy(*(values[a] for a in n.args), **attrs)
+                regions = (evaluate,) if isinstance(n.op.lower, Region) else ()
+                out = n.op.numpy(*regions, *(values[a] for a in n.args), **attrs)
                 values[n] = out if isinstance(n.type, TupleType) else np.asarray(out, n.dtype.numpy)
     return values[node]  # type: ignore[no-any-return]  # filled above
 
@@ -111,6 +114,8 @@ def _evaluable(node: Node, known: Mapping[Node, Any], pin_sizes: bool) -> bool:
     while stack:
         n = stack.pop()
         if n.op is PARAM and n not in known:
+            return False
+        if any(isinstance(v, Graph) and size_parameters(v) for _, v in n.attrs):
             return False
         if not pin_sizes and (
             n.op is SIZE or (not isinstance(n.type, TupleType) and not all(isinstance(s, int) for s in n.shape))
@@ -158,12 +163,34 @@ def note_write(cell: Any) -> None:
 
 
 @contextmanager
+def holding(objects: Callable[[], Iterable[Any]]) -> Iterator[None]:
+    """Say what a caller keeps one reference each to, only to put it back where it was: that is no use of it."""
+    held: list[Callable[[], Iterable[Any]]] = _local.__dict__.setdefault("held", [])
+    held.append(objects)
+    try:
+        yield
+    finally:
+        held.pop()
+
+
+def in_use(cell: Any) -> bool:
+    """Whether the user's function, or anything but those who only hold it, refers to an array.
+
+    An answer of True for one that is not in use does no more than ask for a copy.
+    """
+    held: list[Callable[[], Iterable[Any]]] = getattr(_local, "held", [])
+    ours = 3  # the caller's variable, this argument, and that of getrefcount
+    return sys.getrefcount(cell) > ours + sum(x is cell for objects in held for x in objects())
+
+
+@contextmanager
 def watching_writes() -> Iterator[dict[int, tuple[Any, Node]]]:
     """The arrays that are changed in place inside, with what they were before. They are put back at the end."""
     before = getattr(_local, "writes", None)
     writes = _local.writes = _Writes()
     try:
-        yield writes.log
+        with holding(lambda: (cell for cell, _ in writes.log.values())):
+            yield writes.log
     finally:
         _local.writes = before
         for cell, node in writes.log.values():

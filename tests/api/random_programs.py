@@ -342,7 +342,7 @@ class Writer:
         long, short = self.trips * 40 <= MOST_TRIPS, self.unrolled * 3 <= 9
         if kind in (0, 1) or (kind == 2 and not long) or (kind == 3 and not short):
             n = self.integer(1)
-            count = self.one(["n", f"{n} % 4", f"{n} % 5, -1, -1", f"1, {n} % 6", f"0, {n} % 7, 2"])
+            count = self.one([self.names.ints[0], f"{n} % 4", f"{n} % 5, -1, -1", f"1, {n} % 6", f"0, {n} % 7, 2"])
             head, trips, few = f"for {i} in {self.one(['', '', 'reversed'])}(range({count})):", 4, False
             ints, floats, rows = [i], [], []
         elif kind == 2:

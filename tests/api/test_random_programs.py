@@ -49,6 +49,12 @@ def check_program(text: str, folder: Path, extra: int, counts: Counter[str]) -> 
         return
     counts["programs"] += 1
     compiled = sg.jit(f, stabilize=False)
+    try:
+        compiled(*arguments[0])
+    except sg.TraceError as e:
+        assert "make a copy" in str(e)  # two names are the same array in some runs only
+        counts["refused"] += 1
+        return
     for point, value in zip(arguments, plain, strict=True):
         close(compiled(*point), value, 1e-12, f"value at {point}")
     assert compiled.cache_info().misses == 1, "one program serves all branches"

@@ -13,7 +13,7 @@ _numbers = itertools.count()
 
 def expressions():
     atom = st.sampled_from([*NAMES, "1", "2", "-1"])
-    return st.builds("{} {} {}".format, atom, st.sampled_from(["+", "-", "*"]), atom)
+    return st.builds("{} {} {}".format, atom, st.sampled_from(["+", "-", "^"]), atom)
 
 
 def conditions(effects):
@@ -97,8 +97,8 @@ def indented(lines):
 def programs(draw, effects):
     """The text of ``def program(a, b, c, d)``; ``t`` marks conditions that the traced side would decide."""
     body = [line for _ in range(draw(st.integers(1, 4))) for line in draw(statements(3, False, effects))]
-    bind = "    e = f = ()"
-    return "\n".join(["def program(a, b, c, d):", bind, *indented(body), "    return a, b, c, d, e, f"]) + "\n"
+    last = draw(st.sampled_from(["a, b, c, d, e, f", "a", "b, c", "d"]))  # what is not returned is soon not needed
+    return "\n".join(["def program(a, b, c, d):", "    e = f = ()", *indented(body), f"    return {last}"]) + "\n"
 
 
 def compiled(text, space):

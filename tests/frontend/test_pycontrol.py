@@ -1,4 +1,4 @@
-"""Rewritten control flow: nothing changes for plain values, and the traced side gets the right parts and variables."""
+"""Rewritten control flow: nothing changes for plain values."""
 
 from __future__ import annotations
 
@@ -7,38 +7,15 @@ import inspect
 import itertools
 import traceback
 import types
-from dataclasses import dataclass
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from symgrad.errors import TraceError
-from symgrad.frontend import control, ranges, statements
-from symgrad.frontend.control import Control
 from symgrad.frontend.pyast import rewrite
+from tests.frontend.plain_hooks import Plain
 from tests.frontend.programs import compiled, programs
-
-
-class Plain(Control):
-    """Transparent hooks that rewrite what is called in this file."""
-
-    def callee(self, function, /):
-        own = isinstance(function, types.FunctionType) and function.__code__.co_filename == __file__
-        return rewrite(function, self) if own else function
-
-    def outer(self, name, value, /):
-        return value
-
-    def attribute(self, owner, name, /):
-        return getattr(owner, name)
-
-    def item(self, owner, key, /):
-        return owner[key]
-
-    def slice(self, start, stop, step, /):
-        return slice(start, stop, step)
 
 
 def places(error):
@@ -53,7 +30,7 @@ def places(error):
     return [(name, line) for name, line, _ in out][1:]
 
 
-HOOKS = {name for name in vars(Plain) if not name.startswith("_")}
+HOOKS = {name for name in dir(Plain) if not name.startswith("_")}
 
 
 def outcome(fun, *args):
@@ -73,7 +50,7 @@ def described(error):
 
 
 def same(fun, *args):
-    new = rewrite(fun, Plain())
+    new = rewrite(fun, Plain(__file__))
     assert new is not fun
     left, right = outcome(new, *args), outcome(fun, *args)
     assert left == right
@@ -360,7 +337,7 @@ def f_expressions(log, n):
     a = say(1) if say(n) > 1 else say(2)
     b = say(n) and say(0) and say(3), say(0) or say("") or say(n), not say(n)
     c = say(0) < say(n) <= say(3) != say(5), 1 < n > 0 in [True], say(1) is not None is not say(2)
-    d = [x if x else -1 for x in range(n) if x or n > 1 and not x == 2]
+    d = [x if x else -1 for x in range(n) if x or (n > 1 and x != 2)]
     e = (lambda y: y if y else say("lambda"))(n)
     g = list(v and w for v in d for w in d if v != w or None)
     return a, b, c, d, e, g, f"{'yes' if n else 'no':>4}"
@@ -472,24 +449,24 @@ def f_infinite_iterable(log, n):
 
 def f_long_ladder(log, n):
     if n == 0:
-        return "a"  # noqa: E701
+        return "a"
     if n == 1:
-        return "b"  # noqa: E701
+        return "b"
     if n == 2:
         x = 5
     elif n == 3:
-        return "c"  # noqa: E701
+        return "c"
     elif n == 4:
         for i in range(3):
             if i:
-                return i  # noqa: E701
+                return i
     else:
         x = 7
     if x == 5:
         log.append(x)
     elif x == 7:
-        raise KeyError(x)  # noqa: E701
-    return x  # fmt: skip
+        raise KeyError(x)
+    return x
 
 
 class Base:
@@ -517,7 +494,7 @@ def f_super(log, n):
                     return super().value(n)
                 n += 1
 
-    return rewrite(Derived.value, Plain())(Derived(), n), Local().value(n)
+    return rewrite(Derived.value, Plain(__file__))(Derived(), n), Local().value(n)
 
 
 FUNCTIONS = [value for name, value in list(globals().items()) if name.startswith("f_")]
@@ -530,7 +507,7 @@ def test_same_behaviour(fun):
 
 
 def test_names_of_functions_are_the_users():
-    new = rewrite(f_loops, Plain())
+    new = rewrite(f_loops, Plain(__file__))
     stack, names = [new.__code__], set()
     while stack:
         code = stack.pop()
@@ -544,7 +521,7 @@ def test_a_function_without_control_flow_has_no_cells():
         y = x + 1
         return y
 
-    assert rewrite(f, Plain()).__code__.co_cellvars == ()
+    assert rewrite(f, Plain(__file__)).__code__.co_cellvars == ()
 
 
 def test_signature_doc_and_defaults_are_kept():
@@ -554,7 +531,7 @@ def test_signature_doc_and_defaults_are_kept():
             return y
         return x
 
-    new = rewrite(f, Plain())
+    new = rewrite(f, Plain(__file__))
     assert (new(1), new.__doc__, str(inspect.signature(new))) == (2, "Doc.", "(x, *, y=2)")
 
 
@@ -565,7 +542,7 @@ def test_very_deep_nesting_is_left_alone(tmp_path):
     path.write_text("\n".join(lines) + "\n")
     space = {}
     exec(compile(path.read_text(), str(path), "exec"), space)
-    new = rewrite(space["f"], Plain())
+    new = rewrite(space["f"], Plain(__file__))
     assert new is not space["f"] and (new(90), new(5)) == (1, 0) and new.__code__.co_cellvars == ()
 
 
@@ -574,7 +551,7 @@ def test_long_ladders_are_left_alone(tmp_path):
     path.write_text("def f(x):\n" + "".join(f"    if x == {k}: return {k}\n" for k in range(600)))
     space = {}
     exec(compile(path.read_text(), str(path), "exec"), space)
-    assert rewrite(space["f"], Plain())(599) == 599
+    assert rewrite(space["f"], Plain(__file__))(599) == 599
 
 
 # ---- random programs ------------------------------------------------------------------------------------------------
@@ -604,262 +581,4 @@ def test_random_programs_are_the_same(text, n):
 
     fun = compiled(text, {"t": lambda x: x, "log": log.append, "cm": cm})
     args = n, 1, 2, n + 1
-    assert ran(rewrite(fun, Plain()), log, *args) == ran(fun, log, *args)
-
-
-# ---- what the traced side gets --------------------------------------------------------------------------------------
-
-
-@dataclass
-class Unknown:
-    """A condition that the traced side decides; asking Python for its truth is an error."""
-
-    truth: bool
-
-    def __bool__(self):
-        raise TypeError("not known")
-
-
-def truth(x):
-    return x.truth if isinstance(x, Unknown) else bool(x)
-
-
-class Both(Plain):
-    def negate(self, value, /):
-        return Unknown(not value.truth) if isinstance(value, Unknown) else not value
-
-
-class Fake:
-    """A traced side that runs both arms of a branch, each from the same variables, and takes what one of them did."""
-
-    def __init__(self, roll):
-        self.roll = roll
-        self.seen = []
-
-    def traced_branch(self, test, then, otherwise, get, put, names, place):
-        self.seen.append(("branch", names, place))
-        before, after = get(), []
-        for arm in (then, otherwise):
-            arm()
-            after.append(get())
-            put(before)
-        other, chosen = after[test.truth], after[not test.truth]
-        put([Unknown(truth(x)) if isinstance(x, bool) and x is not y else x for x, y in zip(chosen, other, strict=True)])
-
-    def traced_repeat(self, test, body, get, put, names, place):
-        self.seen.append(("repeat", names, place))
-        while truth(test()):
-            body()
-            put(get())
-
-    def traced_each(self, items, body, get, put, names, place, more):
-        self.seen.append(("each", names, place))
-        if not self.roll:
-            return NotImplemented
-        for item in items:
-            body(item)
-            if more is not None and not truth(more()):
-                break
-        return None
-
-    def traced_choose(self, test, then, otherwise, place):
-        self.seen.append(("choose", place))
-        return [otherwise(), then()][test.truth]
-
-
-@pytest.fixture
-def fake(monkeypatch):
-    return lambda roll=True: faked(monkeypatch, roll)
-
-
-def faked(monkeypatch, roll):
-    side = Fake(roll)
-    for name in ("traced_branch", "traced_repeat", "traced_each", "traced_choose"):
-        monkeypatch.setattr(statements, name, getattr(side, name))
-    monkeypatch.setattr(control, "decided", lambda x: None if isinstance(x, Unknown) else bool(x))
-    monkeypatch.setattr(control, "tracing", lambda: True)
-    monkeypatch.setattr(control, "SHORT", 2)
-    return side
-
-
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
-@given(programs(effects=False), st.integers(-1, 3), st.booleans())
-def test_random_programs_from_both_arms(text, n, roll):
-    space = {"t": lambda x: x, "cm": lambda x: contextlib.nullcontext()}
-    fun = compiled(text, space)
-    args = n, 1, 2, n + 1
-    wanted = fun(*args)
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        faked(monkeypatch, roll)
-        space["t"] = Unknown
-        assert rewrite(fun, Both())(*args) == wanted
-
-
-def test_branch_gets_the_names_that_its_arms_assign(fake):
-    def f(x, y):
-        if Unknown(x > 0):
-            (a, [b, *c]), d = (1, [2, 3]), 4
-            y += 1
-        else:
-            a = b = c = d = 0
-            with contextlib.nullcontext(5) as e:
-                for g in range(2):
-                    import math as h
-            y = e + g + h.floor(1.5)
-        return a, b, c, d, y
-
-    side = fake()
-    assert rewrite(f, Both())(1, 2) == f_plain(f, 1, 2)
-    ((_, names, place),) = side.seen
-    assert names == ("a", "b", "c", "d", "e", "g", "h", "y") and place == f"line {f.__code__.co_firstlineno + 1}"
-
-
-def f_plain(f, *args):
-    """What ``f`` gives when its conditions are plain."""
-    return types.FunctionType(f.__code__, {**globals(), "Unknown": bool}, "f", f.__defaults__, f.__closure__)(*args)
-
-
-def test_names_that_are_not_needed_any_more_are_unbound(fake):
-    seen = []
-
-    def f(x):
-        kept, label = 0, "before"
-        if Unknown(x > 0):
-            kept, scratch, label = 1, "left", "then"
-            return kept + len(scratch) + len(label)
-        label = "after"
-        return len(label) + kept
-
-    side = fake()
-    wrapped = side.traced_branch
-
-    def branch(test, then, otherwise, get, put, names, place):
-        before = get()
-        for arm in (then, otherwise):
-            arm()
-            seen.append({name for name, value in zip(names, get(), strict=True) if value is not control.UNBOUND})
-            put(before)
-        wrapped(test, then, otherwise, get, put, names, place)
-
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(statements, "traced_branch", branch)
-        assert rewrite(f, Both())(1) == 9 and rewrite(f, Both())(-1) == 5
-    assert seen == [{"_sg_result"}] * 4
-
-
-def test_flags_are_hidden_names(fake):
-    def f(n):
-        total = 0
-        for i in range(4):
-            if Unknown(i == n):
-                break
-            total += i
-        return total
-
-    side = fake(roll=False)
-    assert rewrite(f, Both())(2) == 1
-    names = {name for entry in side.seen for name in entry[1] if entry[0] == "branch"}
-    assert names == {"i", "total", "_sg_broke1"}
-
-
-def test_repeat_takes_over_where_the_condition_is_not_known(fake):
-    counts = []
-
-    def f(x):
-        k = 0
-        while k < 3 or Unknown(x < 20):
-            counts.append(k)
-            x, k = x + 3, k + 1
-        return x
-
-    side = fake()
-    assert rewrite(f, Both())(1) == 22
-    assert [entry[0] for entry in side.seen].count("repeat") == 1 and counts == list(range(7))
-
-
-def test_arms_keep_their_value_when_the_condition_is_plain(fake):
-    def f(x):
-        if x > 0:
-            x = Unknown(True)
-        return 1 if x else 2
-
-    side = fake()
-    assert rewrite(f, Both())(1) == 1 and rewrite(f, Both())(0) == 2
-    assert [entry[0] for entry in side.seen] == ["choose"]
-
-
-def test_an_assertion_on_a_traced_value_warns(fake):
-    def f(x):
-        assert Unknown(x > 3), "message"
-        return x
-
-    fake()
-    with pytest.warns(UserWarning, match=r"the assertion at line \d+ is on a traced value"):
-        assert rewrite(f, Both())(1) == 1
-
-
-# ---- poison ---------------------------------------------------------------------------------------------------------
-
-USES = [
-    lambda y: y + 1, lambda y: 1 - y, lambda y: -y, lambda y: y.shape, lambda y: y[0], lambda y: y(), lambda y: bool(y),
-    lambda y: float(y), lambda y: y == 1, lambda y: y < 1, lambda y: list(y), lambda y: len(y), lambda y: np.sin(y),
-    lambda y: np.zeros(2) + y, lambda y: np.sum(y), lambda y: f"{y}", lambda y: 1 in y, lambda y: np.asarray(y),
-    lambda y: {y: 1}, lambda y: control.present(y),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("use", USES)
-def test_every_use_of_a_poison_is_explained(use):
-    with pytest.raises(TraceError, match=r"y has a value only in some cases.*line 7.*give y a value before"):
-        use(control.Poison("y", "line 7"))
-
-
-def test_reading_a_name_that_may_be_unbound_asks():
-    asked = []
-
-    class Asking(Plain):
-        def present(self, value, /):
-            asked.append(value)
-            return value
-
-    def f(x):
-        sure = 1
-        if x:
-            y, sure = 2, 3
-        return [y, sure]
-
-    assert rewrite(f, Asking())(1) == [2, 3] and asked == [2]
-
-
-# ---- ranges ---------------------------------------------------------------------------------------------------------
-
-
-def test_ranges_of_plain_numbers_are_pythons():
-    assert ranges.CALLEES[range](2, 9, 3) == range(2, 9, 3)
-    assert list(ranges.CALLEES[enumerate]("ab", 1)) == [(1, "a"), (2, "b")]
-    assert list(ranges.CALLEES[zip]("ab", range(2), strict=True)) == [("a", 0), ("b", 1)]
-    assert list(ranges.CALLEES[reversed]([1, 2])) == [2, 1]
-
-
-@pytest.mark.parametrize("make", [
-    lambda c, r, x: c[enumerate](x, 3), lambda c, r, x: c[zip](x, r), lambda c, r, x: c[reversed](r),
-    lambda c, r, x: c[reversed](x), lambda c, r, x: c[enumerate](c[zip](r, c[reversed](x))), lambda c, r, x: x,
-])  # fmt: skip
-def test_items_by_position_are_those_one_by_one(make, monkeypatch):
-    monkeypatch.setattr(ranges, "tracing", lambda: True)
-    monkeypatch.setattr(ranges, "wrap", lambda x: x)
-    monkeypatch.setattr(ranges, "value", lambda x: x)
-    x, r = np.arange(40) * 2, range(5, 85, 2)
-    items = make(ranges.CALLEES, r, x)
-    wanted = make({f: f for f in (enumerate, zip, reversed)}, r, x)
-    rolled = ranges.rollable(items, 32)
-    out = []
-    step = rolled.stepping(out.append)
-    for k in rolled.over:
-        step(k)
-    assert str(list(wanted)) == str(out)
-
-
-def test_short_and_foreign_things_are_not_rolled():
-    assert ranges.rollable(range(32), 32) is None and ranges.rollable(range(33), 32) is not None
-    assert ranges.rollable(list(range(100)), 32) is None and ranges.rollable({}, 32) is None
+    assert ran(rewrite(fun, Plain(__file__)), log, *args) == ran(fun, log, *args)
