@@ -20,7 +20,7 @@ from symgrad.frontend.lengths import TracedSize, make_size, size_of
 from symgrad.frontend.lines import located, numpy_call, with_line
 from symgrad.frontend.masked import Masked
 from symgrad.frontend.tracing import FUNCTIONS, call, constant_value, current_trace, in_use, note_write, run_number
-from symgrad.ir.node import Node
+from symgrad.ir.node import Node, innermost_region
 from symgrad.ir.sizes import current
 from symgrad.ir.types import Shape, dtype_of, i64, product
 from symgrad.ops import pointwise as p
@@ -79,12 +79,25 @@ def _numpy(function: Any) -> Callable[..., Any]:
 class Tracer:
     """A traced array, NumPy scalar or (``weak``) Python number."""
 
-    __slots__ = ("__weakref__", "_node", "_seen", "_version", "born", "fixed", "readonly", "tangled", "view", "weak")
+    __slots__ = (
+        "__weakref__",
+        "_node",
+        "_region",
+        "_seen",
+        "_version",
+        "born",
+        "fixed",
+        "readonly",
+        "tangled",
+        "view",
+        "weak",
+    )
     __array_priority__ = 1000.0
 
     def __init__(self, node: Node, *, weak: bool = False, fixed: bool = False, view: View | None = None) -> None:
         self._node = node
         self._version = 0
+        self._region = None if view is None else innermost_region()  # that of a view's node, of no use in others
         self._seen = view.root._version if view is not None else 0
         self.view = view
         self.weak = weak
@@ -103,9 +116,9 @@ class Tracer:
     def node(self) -> Node:
         """The present value."""
         view = self.view
-        if view is not None and self._seen != view.root._version:
+        if view is not None and (self._seen != view.root._version or self._region is not innermost_region()):
             self._node = view.read(view.base.node)
-            self._seen = view.root._version
+            self._seen, self._region = view.root._version, innermost_region()
         return self._node
 
     def assign(self, node: Node, *, checked: bool = True) -> None:
@@ -122,7 +135,7 @@ class Tracer:
             self._version += 1
         elif self.view.write is not None:
             self.view.base.assign(self.view.write(self.view.base.node, node))
-        self._node, self._seen = node, root._version
+        self._node, self._seen, self._region = node, root._version, innermost_region()
 
     @property
     def root(self) -> Tracer:

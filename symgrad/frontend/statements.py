@@ -19,6 +19,7 @@ import numpy as np
 
 from symgrad.errors import SymgradError, TraceError
 from symgrad.frontend.cell import tangle
+from symgrad.frontend.containers import run_unchanged
 from symgrad.frontend.lines import located
 from symgrad.frontend.poison import UNBOUND, Poison
 from symgrad.frontend.ranges import TracedRange
@@ -46,6 +47,8 @@ class Variables:
     names: tuple[str, ...]
     get: Get
     put: Put
+    parts: tuple[Any, ...]  # the functions that assign them
+    what: str  # the statement
 
     def bound(self) -> list[int]:
         return [k for k, v in enumerate(self.get()) if v is not UNBOUND]
@@ -104,7 +107,7 @@ def ran(part: Function, variables: Variables) -> Arm:
     try:
         with holding(lambda: before), watching_writes() as log:
             number = run_number()
-            _without_raising(part)
+            run_unchanged(functools.partial(_without_raising, part), variables.parts, variables.what)
             after = variables.get()
             values = tuple(tree_map(_snapshot, v) for v in after)
             cells = {k: (cell, old, cell.node) for k, (cell, old) in log.items()}
@@ -127,7 +130,7 @@ def traced_branch(
     before = get()
 
     def both() -> None:
-        _branch(test, (then, otherwise), Variables(names, get, put), place)
+        _branch(test, (then, otherwise), Variables(names, get, put, (then, otherwise), _at("if", place)), place)
 
     def one() -> Any:
         put(before)
@@ -277,7 +280,8 @@ def _leaf_names(names: Sequence[str], values: Sequence[Any]) -> list[str]:
 
 def traced_repeat(test: Function, body: Function, get: Get, put: Put, names: tuple[str, ...], place: str) -> None:
     """A ``while`` whose condition is known only when the program runs."""
-    _rolled(Loop(Variables(names, get, put), lambda item: body(), test, None, _at("while", place)))
+    what = _at("while", place)
+    _rolled(Loop(Variables(names, get, put, (body, test), what), lambda item: body(), test, None, what))
 
 
 def traced_each(
@@ -289,7 +293,8 @@ def traced_each(
         return NotImplemented
     try:
         with holding(lambda: before):
-            _rolled(Loop(Variables(names, get, put), body, more, over, _at("for", place)))
+            what = _at("for", place)
+            _rolled(Loop(Variables(names, get, put, (body, more), what), body, more, over, what))
     except (TraceError, _IrregularError):
         put(before)
         if over.length is None and not _countable(over.count):
@@ -435,6 +440,7 @@ def _attempt(loop: Loop, carried: Carried, before: tuple[Any, ...]) -> tuple[Car
     def step(index: Any, state: Any, slices: list[Any]) -> Any:
         entered: list[tuple[Any, ...]] = []
         trips.clear()
+        missing.cells = {}  # what an earlier round found is in use no more
 
         def part() -> None:
             entered.append(enter(state))
@@ -564,7 +570,8 @@ def traced_choose(test: Any, then: Function, otherwise: Function, place: str) ->
 
     def both() -> Any:
         arms = (lambda: put([then()])), (lambda: put([otherwise()]))
-        _branch(test, arms, Variables(("the value",), lambda: tuple(slot), put), place)
+        variables = Variables(("the value",), lambda: tuple(slot), put, (then, otherwise), f"the condition at {place}")
+        _branch(test, arms, variables, place)
         return slot[0]
 
     return _both_or_one(test, (then, otherwise), both, lambda: (then if decided_now(test) else otherwise)(), place)

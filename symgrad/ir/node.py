@@ -136,6 +136,12 @@ def region_scope(table: dict[tuple[Any, ...], Node]) -> Iterator[None]:
         scopes.pop()
 
 
+def innermost_region() -> dict[tuple[Any, ...], Node] | None:
+    """The table of the region whose nodes are being made; None outside all."""
+    scopes: list[dict[tuple[Any, ...], Node]] = getattr(_local, "scopes", [])
+    return scopes[-1] if scopes else None
+
+
 def fresh_serial() -> int:
     """A number that is used once in this process."""
     return next(_serial)
