@@ -122,7 +122,10 @@ class Tracer:
         return self._node
 
     def assign(self, node: Node, *, checked: bool = True) -> None:
-        """Change the value in place, and with it that of the base and of all views; ``checked``: unless it is tangled."""
+        """Change the value in place, and with it that of the base and of all views.
+
+        With ``checked`` it is an error while another array may be the same one (see ``tangle``).
+        """
         root = self.root
         if root.readonly:
             raise located(TraceError("assigning into an argument or captured array: make a copy first (x = x.copy())"))

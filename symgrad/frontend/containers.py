@@ -1,7 +1,7 @@
 """Python's own containers and objects that a part of the program can reach: it must not change them.
 
-A branch that the compiled program decides, or the body of a loop that it runs, is traced once. An ``append`` in it would
-happen once while tracing, whatever the program does. So what a part changes is put back, and refused.
+A branch that the compiled program decides, or the body of a loop that it runs, is traced once. An ``append`` in it
+would happen once while tracing, whatever the program does. So what a part changes is put back, and refused.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def run_unchanged(part: Callable[[], Any], parts: tuple[Any, ...], what: str) ->
         if changed and not failed:
             kinds = ", ".join(sorted({f"a {type(x).__name__}" for x, _ in changed}))
             raise TraceError(
-                f"{kinds} is changed in {what}, which only the compiled program decides or repeats: assign a new one to a "
-                "variable, or fill an array made before (out[i] = …)"
+                f"{kinds} is changed in {what}, which only the compiled program decides or repeats: assign a new one "
+                "to a variable, or fill an array made before (out[i] = …)"
             )
 
 

@@ -24,12 +24,13 @@ from symgrad.frontend.tracing import current_trace
 from symgrad.frontend.tree import flatten
 from symgrad.ir.graph import Graph
 from symgrad.ir.loops import For, statements
+from symgrad.ir.op import Region
 from symgrad.ir.sizes import assuming
 from symgrad.ir.types import f64
 from symgrad.passes.simplify import simplify
 from symgrad.symbolic.formula import Formula, scalar_formula
 from symgrad.symbolic.proof import verify_gradient, verify_rules
-from symgrad.symbolic.report import Report
+from symgrad.symbolic.report import Check, Report
 
 if TYPE_CHECKING:
     from symgrad.frontend.compiled import Compiled, Variant
@@ -76,6 +77,9 @@ def formula(compiled: Compiled, specs: dict[str, Any], *, simplify: bool, expand
     positional = tuple(args[q.name] for q in parameters if q.kind is not q.KEYWORD_ONLY)
     keywords = {q.name: args[q.name] for q in parameters if q.kind is q.KEYWORD_ONLY}
     traced = _trace(compiled, fun, argnums, positional, keywords)
+    if any(isinstance(n.op.lower, Region) for n in traced.graph.nodes()):
+        message = f"{compiled.__name__} has compiled branches or loops, of which this version writes no formula"
+        raise transforms.about(UnsupportedError(f"{message}; np.where has one"), fun)
     wrt = [names.index(parameters[k].name) for k in argnums]
     return scalar_formula(
         traced.graph, title=compiled.__name__, names=[*names, *_captured_names(traced)], wrt=wrt, simplify=simplify,
@@ -132,7 +136,23 @@ def verify(compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
         with assuming(full.sizes):
             computed = compile_graph(full.graph, "verified", backend=compiled.options.backend)(inputs, {})
             checks += verify_gradient(value, full.graph, inputs, wrt=wrt, computed=computed[1:])
+        checks.append(_against_python(compiled, args, kwargs, computed[0]))
     return Report(tuple(checks))
+
+
+def _against_python(compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any], computed: Any) -> Check:
+    """Whether the compiled value is what Python gives when it runs the user's function."""
+    name, how = f"value of {compiled.__name__}", "compared with the function as Python runs it"
+    try:
+        with np.errstate(all="ignore"):
+            plain = compiled.__wrapped__(*args, **kwargs)
+    except Exception as e:  # whatever the user's function raises
+        return Check(name, how, False, f"it raises {type(e).__name__}: {e}")
+    want = float(plain[0] if compiled.settings.get("has_aux") else plain)
+    if compiled.options.stabilize and not np.isfinite(want):
+        return Check(name, how, True, "not a finite number there; the stable form is")
+    close = bool(np.isclose(computed, want, rtol=1e-3 if computed.dtype.itemsize < 8 else 1e-8, atol=1e-12))
+    return Check(name, how, close, f"{computed:.6g}" if close else f"{computed:.16g} instead of {want:.16g}")
 
 
 def _numeric_positions(args: tuple[Any, ...], argnums: tuple[int, ...]) -> list[int]:

@@ -42,7 +42,7 @@ HIDDEN = "_sg_"  # how the names of flags begin that stand for break, continue a
 
 @dataclass(frozen=True, eq=False)
 class Variables:
-    """The variables that a statement assigns: their values now (UNBOUND for those without one), and a way to set them."""
+    """The variables that a statement assigns: their values now (UNBOUND for those without), and a way to set them."""
 
     names: tuple[str, ...]
     get: Get
@@ -187,7 +187,7 @@ def decided_now(test: Any) -> bool | None:
 
 
 def _branch(test: Any, parts: tuple[Function, Function], variables: Variables, place: str) -> None:
-    """Run both arms, each in a region, and join what they did: to variables, and to arrays that they changed in place."""
+    """Run both arms, each in a region, and join what they did to variables and to arrays that they changed in place."""
     regions = (Region(()), Region(()))
     left = regions[0].run(functools.partial(ran, parts[0], variables))
     with holding(lambda: left.after), holding(lambda: (cell for cell, _, _ in left.cells.values())):
@@ -259,7 +259,7 @@ def _at(statement: str, place: str) -> str:
 
 
 def _kind(name: str, left: Any, right: Any) -> str:
-    """What becomes of a variable: the same object in both arms, joined, or poisoned because one arm does not bind it."""
+    """What becomes of a variable: the same object in both arms, joined, or poisoned since one arm does not bind it."""
     if left is right:
         return "same"
     missing = left is UNBOUND or right is UNBOUND or type(left) is Poison or type(right) is Poison
@@ -422,7 +422,7 @@ def _is_state(v: Any) -> bool:
 
 
 def _attempt(loop: Loop, carried: Carried, before: tuple[Any, ...]) -> tuple[Carried, Any, Arm]:
-    """Trace the loop with the state known so far; gives what was missing in it, the last state, and the trip as traced."""
+    """Trace the loop with the state known so far; gives what was missing in it, the last state, and the traced trip."""
     missing = Carried([], {}, {})
     trips: list[Arm] = []
 
@@ -511,13 +511,13 @@ def _refuse_shared(loop: Loop, carried: Carried, before: tuple[Any, ...], entere
                     if root.readonly and mine.changed:
                         root.assign(mine.node)  # the error
                     users.setdefault(id(root), []).append(mine)
-        for root, mine in users.items():
-            in_place = any(m.changed for m in mine) or root in done.cells
-            if in_place and (len(mine) > 1 or root in carried.cells):
+        for key, all_of_it in users.items():
+            in_place = any(m.changed for m in all_of_it) or key in done.cells
+            if in_place and (len(all_of_it) > 1 or key in carried.cells):
                 raise located(
                     TraceError(
-                        f"{loop.what} changes an array in place that two variables share after some of its trips, which "
-                        "only the compiled program knows: make a copy (b = a.copy())"
+                        f"{loop.what} changes an array in place that two variables share after some of its trips, "
+                        "which only the compiled program knows: make a copy (b = a.copy())"
                     )
                 )
 

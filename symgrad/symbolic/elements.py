@@ -15,7 +15,7 @@ import numpy as np
 from symgrad.errors import UnsupportedError
 from symgrad.ir.graph import Graph, map_attribute
 from symgrad.ir.node import CONSTANT, GET, SIZE, Node, TupleType, literal, param
-from symgrad.ir.op import REGISTRY, Expand, Op
+from symgrad.ir.op import REGISTRY, Expand, Op, Region
 from symgrad.ir.types import Dim, DType, Shape, Size, TensorType, boolean, evaluate_size
 
 EXTREMES = {"max": "maximum", "min": "minimum"}
@@ -104,6 +104,8 @@ def _expanded(n: Node, args: tuple[Any, ...], scalars: Scalars, sizes: dict[str,
 
 def _moved(n: Node, args: tuple[Any, ...], attrs: dict[str, Any], scalars: Scalars) -> Any:
     """A primitive that is not pointwise, by its NumPy reference."""
+    if isinstance(n.op.lower, Region):
+        raise UnsupportedError("a compiled branch or loop has no symbolic form")
     reduction = "or" if n.op.name == "sum" and n.dtype == boolean else EXTREMES.get(n.op.name)
     try:
         if reduction is not None:

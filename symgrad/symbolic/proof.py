@@ -11,6 +11,7 @@ import numpy as np
 from symgrad.errors import UnsupportedError
 from symgrad.ir.graph import Graph, evaluate
 from symgrad.ir.node import Node, TupleType
+from symgrad.ir.op import Region
 from symgrad.symbolic.differences import richardson
 from symgrad.symbolic.elements import bind_sizes
 from symgrad.symbolic.precise import central_difference, to_elements
@@ -49,8 +50,8 @@ def _values(graph: Graph, inputs: Sequence[Any]) -> dict[Node, Any]:
 
 
 def _rule_key(n: Node) -> tuple[Any, ...] | None:
-    if not n.args or n.op.name == "get":
-        return None
+    if not n.args or n.op.name == "get" or isinstance(n.op.lower, Region):
+        return None  # rules of regions are those of what is inside; the whole gradient is compared below
     if n.op.prepare is not None:
         return (n.op, n.attrs)
     return (n.op, n.attrs, tuple(a.type for a in n.args))

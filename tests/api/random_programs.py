@@ -42,7 +42,9 @@ class Names:
     fixed: set[str] = field(default_factory=set)
 
     def copy(self) -> Names:
-        return Names(*(list(v) for v in (self.floats, self.ints, self.arrays, self.pairs, self.flags)), set(self.fixed))
+        return Names(
+            list(self.floats), list(self.ints), list(self.arrays), list(self.pairs), list(self.flags), set(self.fixed)
+        )
 
     def all(self) -> set[str]:
         return {*self.floats, *self.ints, *self.arrays, *self.pairs, *self.flags}
@@ -344,7 +346,7 @@ class Writer:
             n = self.integer(1)
             count = self.one([self.names.ints[0], f"{n} % 4", f"{n} % 5, -1, -1", f"1, {n} % 6", f"0, {n} % 7, 2"])
             head, trips, few = f"for {i} in {self.one(['', '', 'reversed'])}(range({count})):", 4, False
-            ints, floats, rows = [i], [], []
+            ints, floats, rows = [i], list[str](), list[str]()
         elif kind == 2:
             head, trips, few = f"for {i} in range({self.one(['35', '2, 40', '36, 0, -1'])}):", 40, False
             ints, floats, rows = [i], [], []

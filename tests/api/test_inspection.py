@@ -126,3 +126,35 @@ def test_inspection_leaves_calls_as_they_were():
     g.explain()
     assert g(0.3, 1.2) == before
     assert g.cache_info().misses == 1
+
+
+def test_verify_goes_through_branches_and_loops():
+    def root(a):
+        x = 1.0
+        while True:
+            step = (x * x * x - a) / (3.0 * x * x)
+            x = x - step
+            if abs(step) < 1e-13:
+                break
+        return x if x > 1 else -x
+
+    report = sg.grad(root).verify(7.3)
+    assert report, str(report)
+    assert "as Python runs it" in str(report)
+
+
+def test_verify_compares_the_value_with_python():
+    numbers = iter([2.0, 3.0, 4.0, 5.0, 6.0, 7.0])
+    report = sg.grad(lambda x: x * next(numbers)).verify(1.5)
+    assert not report
+    assert "instead of" in str(report)
+
+
+def test_no_formula_of_compiled_branches_yet():
+    def piecewise(x):
+        if x < 1:
+            return x
+        return x * x
+
+    with pytest.raises(sg.UnsupportedError, match="branches or loops"):
+        sg.grad(piecewise).formula()

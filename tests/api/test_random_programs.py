@@ -73,14 +73,14 @@ def check_program(text: str, folder: Path, extra: int, counts: Counter[str]) -> 
 def check_derivatives(f: Any, arguments: Any, truth: Truth, twice: bool, counts: Counter[str]) -> None:
     reverse = sg.value_and_grad(f, argnums=(0, 1))
     second = sg.grad(sg.grad(f)) if twice else None
+    dx, dy = DIRECTION
     for x, y, n in arguments:
-        dx, dy = DIRECTION
         value, (gx, gy) = reverse(x, y, n)
         close(value, float(f(x, y, n)), 1e-11, "value beside the gradient")
         by_reverse = gx * dx + gy @ dy
-        _, by_forward = sg.jvp(lambda a, b, n=n: f(a, b, n), (x, y), (dx, dy))
+        _, by_forward = sg.jvp(lambda a, b, n=n: f(a, b, n), (x, y), (dx, dy))  # type: ignore[misc]  # bound now
         close(by_forward, by_reverse, 1e-11, f"forward against reverse at {(x, y, n)}")
-        found = slopes(lambda t, x=x, y=y, n=n: truth(x + t * np.longdouble(dx), y + t * dy.astype(np.longdouble), n))
+        found = slopes(lambda t, x=x, y=y, n=n: truth(x + t * np.longdouble(dx), y + t * dy.astype(np.longdouble), n))  # type: ignore[misc]  # bound now
         if found is None or found.doubt > 1e-6:
             counts["no difference"] += 1
             continue
