@@ -78,15 +78,16 @@ def check_derivatives(f: Any, arguments: Any, truth: Truth, twice: bool, counts:
         value, (gx, gy) = reverse(x, y, n)
         close(value, float(f(x, y, n)), 1e-11, "value beside the gradient")
         by_reverse = gx * dx + gy @ dy
-        _, by_forward = sg.jvp(lambda a, b, n=n: f(a, b, n), (x, y), (dx, dy))  # type: ignore[misc]  # bound now
+        _, by_forward = sg.jvp(lambda a, b, n=n: f(a, b, n), (x, y), (dx, dy))
         close(by_forward, by_reverse, 1e-11, f"forward against reverse at {(x, y, n)}")
-        found = slopes(lambda t, x=x, y=y, n=n: truth(x + t * np.longdouble(dx), y + t * dy.astype(np.longdouble), n))  # type: ignore[misc]  # bound now
+        steps = np.longdouble(dx), dy.astype(np.longdouble)
+        found = slopes(lambda t, at=(x, y, n), by=steps: truth(at[0] + t * by[0], at[1] + t * by[1], at[2]))  # type: ignore[misc]  # bound now
         if found is None or found.doubt > 1e-6:
             counts["no difference"] += 1
             continue
         counts["slopes"] += 1
         close(by_reverse, found.first, 1e-8 + 10 * found.doubt, f"gradient at {(x, y, n)}")
-        along = slopes(lambda t, x=x, y=y, n=n: truth(x + t, y, n)) if second is not None else None
+        along = slopes(lambda t, x=x, y=y, n=n: truth(x + t, y, n))  # type: ignore[misc]  # bound now if second is not None else None
         if second is not None and along is not None and along.doubt < 1e-6:
             counts["second"] += 1
             close(second(x, y, n), along.second, 1e-6 + 100 * along.doubt, f"second derivative at {(x, y, n)}")
