@@ -282,7 +282,7 @@ def array_function(function: Any, args: Any, keywords: Any) -> Any:
     """NumPy's hook for its other functions."""
     known = _known(function)
     if known is None:
-        raise located(UnsupportedError(f"{spelled(function)} is not supported on traced values"))
+        raise located(UnsupportedError(f"{spelled(function)} is not supported on traced values in this version"))
     return call(known, *args, **keywords)
 
 

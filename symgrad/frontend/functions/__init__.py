@@ -73,7 +73,14 @@ def foreign(callee: Any) -> Callable[..., Any] | None:
     unknown = scipy_name(callee) is not None
     if isinstance(module, str) and not isinstance(callee, type):
         unknown = unknown or module.startswith(("scipy.", "numpy.linalg", "numpy.fft"))
-    return refusing(callee, "is not supported on traced values") if unknown else None
+    return (
+        refusing(
+            callee,
+            "is not supported on traced values in this version; where its arguments are not differentiated, compute it outside and pass it in",
+        )
+        if unknown
+        else None
+    )
 
 
 @functools.lru_cache(1024)
