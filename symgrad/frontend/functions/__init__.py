@@ -35,6 +35,7 @@ from symgrad.frontend.tracer import FUNCTIONS, contains_traced, implements, spel
 
 REPLACEMENTS: dict[Any, Callable[..., Any]] = {**creation.CREATORS, **python_functions.PYTHON}
 _RANDOM = "random numbers inside a compiled function are drawn once, when it is compiled; draw outside and pass them in"
+_REFUSAL = "is not supported on traced values in this version; compute outside what does not depend on the arguments"
 
 
 def replacement(callee: Any) -> Callable[..., Any] | None:
@@ -73,14 +74,7 @@ def foreign(callee: Any) -> Callable[..., Any] | None:
     unknown = scipy_name(callee) is not None
     if isinstance(module, str) and not isinstance(callee, type):
         unknown = unknown or module.startswith(("scipy.", "numpy.linalg", "numpy.fft"))
-    return (
-        refusing(
-            callee,
-            "is not supported on traced values in this version; where its arguments are not differentiated, compute it outside and pass it in",
-        )
-        if unknown
-        else None
-    )
+    return refusing(callee, _REFUSAL) if unknown else None
 
 
 @functools.lru_cache(1024)
