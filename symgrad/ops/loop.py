@@ -25,7 +25,7 @@ from symgrad.ops.control import Pull, Push, along, batched_graph, get, or_zero, 
 from symgrad.ops.folds import sum_
 from symgrad.ops.kinds import zeros
 from symgrad.ops.views import batched as repeated
-from symgrad.ops.views import to_front, transpose
+from symgrad.ops.views import place, to_front, transpose
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +177,7 @@ def _loop_vjp(
     )
     out = results_of(back)
     g_carry, g_consts, g_slices = _split(out, len(active.carry), len(sums))
+    g_slices = [_whole(g, xs_args[k]) for g, k in zip(g_slices, active.slices, strict=True)]
     found_carry, found_slices, found_consts = (
         dict(zip(k, g, strict=True))
         for k, g in ((active.carry, g_carry), (active.slices, g_slices), (active.consts, g_consts))
@@ -186,6 +187,13 @@ def _loop_vjp(
         *(found_slices.get(k) for k in range(len(slices))),
         *(found_consts.get(k) for k in range(len(consts))),
     ]
+
+
+def _whole(g: Node, x: Node) -> Node:
+    """The cotangent of all that a loop could read; one that ended early has read only the first part."""
+    if same_shape(g.shape, x.shape):
+        return g
+    return place(g, shape=x.shape, starts=(0,) * x.ndim, steps=(1,) * x.ndim)
 
 
 def _split(items: Sequence[Any], first: int, second: int) -> tuple[list[Any], list[Any], list[Any]]:

@@ -351,7 +351,7 @@ class Writer:
             head, trips, few = f"for {i} in range({self.one(['35', '2, 40', '36, 0, -1'])}):", 40, False
             ints, floats, rows = [i], [], []
         elif kind in (3, 4) and short:
-            items = self.one(["y", *self.names.arrays[:1]]) if self.names.arrays else None
+            items = self.one(self.names.arrays[:2]) if self.names.arrays else None
             head, ints, floats = f"for {i} in range(3):", [i], []
             if items and kind == 4:
                 form = self.pick(4)

@@ -39,35 +39,46 @@ def close(got: Any, wanted: float, tolerance: float, what: str) -> None:
 
 
 def check_program(text: str, folder: Path, extra: int, counts: Counter[str]) -> None:
-    """Compare a program with its truth. ``extra``: 1 for the second derivative, 2 and 3 for vmap as well."""
+    """Compare a program with its truth. ``extra``: 1 for the second derivative, 2 and 3 for vmap as well.
+
+    One with two names for an array may be refused: they can be the same array in some of its runs only.
+    """
     module, truth = module_of(text, folder), Truth(text)
-    f = module.f
     arguments = [(x, np.array(y), n) for x, y, n in POINTS]
     exact = [truth(*point) for point in arguments]
-    plain = [float(f(*point)) for point in arguments]
+    plain = [float(module.f(*point)) for point in arguments]
     noise = max(abs(v - float(e)) for v, (e, _) in zip(plain, exact, strict=True))
     if not np.all(np.isfinite(plain)) or noise > 1e-13:  # chaotic, or a decision at the edge of rounding
         counts["unstable"] += 1
         return
     counts["programs"] += 1
-    compiled = sg.jit(f, stabilize=False)
+    two_names = any(f"b = {a}\n" in text for a in ("a", "a[::-1]"))
     try:
-        found = [compiled(*point) for point in arguments]
+        misses = check_values(module.f, arguments, plain)
+        assert two_names or misses == 1, "one program serves all branches"
+        check_derivatives(module.f, arguments, truth, extra == 1, counts)
+        if extra >= 2:
+            check_lanes(module.f, arguments, extra == 2, counts)
     except sg.TraceError as e:
-        if "make a copy" not in str(e):  # two names are the same array in some runs only
+        if not two_names or "make a copy" not in str(e):
             raise
         counts["refused"] += 1
-        return
-    for point, got, value in zip(arguments, found, plain, strict=True):
-        close(got, value, 1e-12, f"value at {point}")
-    assert compiled.cache_info().misses == 1, "one program serves all branches"
-    check_derivatives(f, arguments, truth, extra == 1, counts)
-    if extra >= 2:
-        counts["vmap"] += 1
-        x, y, n = (np.stack([point[k] for point in arguments]) for k in range(3))
-        lanes = sg.vmap(f, in_axes=(0, 0, 0))(x, y, n) if extra == 2 else sg.vmap(f, in_axes=(0, 0, None))(x, y, 3)
-        for k, (a, b, c) in enumerate(arguments):
-            close(lanes[k], float(f(a, b, c if extra == 2 else 3)), 1e-12, f"lane {k}")
+
+
+def check_values(f: Any, arguments: Any, plain: list[float]) -> int:
+    """Call one compiled function at points that take other branches; returns how many programs that took."""
+    compiled = sg.jit(f, stabilize=False)
+    for point, value in zip(arguments, plain, strict=True):
+        close(compiled(*point), value, 1e-12, f"value at {point}")
+    return int(compiled.cache_info().misses)
+
+
+def check_lanes(f: Any, arguments: Any, counts_differ: bool, counts: Counter[str]) -> None:
+    x, y, n = (np.stack([point[k] for point in arguments]) for k in range(3))
+    lanes = sg.vmap(f, in_axes=(0, 0, 0))(x, y, n) if counts_differ else sg.vmap(f, in_axes=(0, 0, None))(x, y, 3)
+    counts["vmap"] += 1
+    for k, (a, b, c) in enumerate(arguments):
+        close(lanes[k], float(f(a, b, c if counts_differ else 3)), 1e-12, f"lane {k}")
 
 
 def check_derivatives(f: Any, arguments: Any, truth: Truth, twice: bool, counts: Counter[str]) -> None:
@@ -204,6 +215,24 @@ def shared_unless_the_loop_runs(x, y, n):
         b = 0.5 * b
     b[0] = x
     return a[0]
+
+
+def leaves_a_loop_over_rows(x, y):
+    for v in np.outer(np.arange(40.0), y) * x:
+        if v[0] > 3.0:
+            return np.sin(v[0]) + x
+        x = x + 0.125 * np.tanh(v[1])
+    return x
+
+
+def test_the_rows_that_a_loop_does_not_reach_have_no_slope() -> None:
+    x, t = 1.3, 1e-5
+    along = [leaves_a_loop_over_rows(x + k * t, Y) for k in (-2, -1, 1, 2)]
+    want = (along[0] - 8 * along[1] + 8 * along[2] - along[3]) / (12 * t)
+    close(sg.grad(leaves_a_loop_over_rows)(x, Y), want, 1e-9, "slope")
+    twice = sg.grad(lambda x: sg.grad(leaves_a_loop_over_rows)(x, Y))(x)
+    slope = [sg.jvp(lambda x: leaves_a_loop_over_rows(x, Y), (x + k * t,), (1.0,))[1] for k in (-1, 1)]
+    close(twice, (slope[1] - slope[0]) / (2 * t), 1e-8, "second derivative")
 
 
 @pytest.mark.parametrize("f", [shared_after_one_arm, shared_unless_the_loop_runs])
