@@ -8,7 +8,7 @@ without, it has ``length`` trips. With ``reverse`` the index runs down, and the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from symgrad.errors import TraceError
 from symgrad.ir.graph import Graph, dependents, substitute, topological
-from symgrad.ir.node import GET, Node, TupleType, fresh_serial, param
+from symgrad.ir.node import GET, PARAM, Node, TupleType, fresh_serial, param
 from symgrad.ir.op import Op, Region, register
 from symgrad.ir.sizes import same_shape
 from symgrad.ir.types import Size, TensorType, boolean, size_named, size_names
@@ -107,6 +107,27 @@ def born_at_run_time(size: Size | None) -> bool:
     return size is not None and any(name.startswith("trips.") for name in size_names(size))
 
 
+def clock(xs: Sequence[Node], length: Size | None) -> int | None:
+    """Which of ``xs`` tells a loop its ``length`` that is born at run time: the loop that gives birth is below it.
+
+    A loop that reads none could run before that one.
+    """
+    if length is None or not born_at_run_time(length):
+        return None
+    names = size_names(length)
+    return next((k for k, x in enumerate(xs) if same_shape(x.shape[:1], (length,)) and _measures(x, names)), None)
+
+
+def _measures(x: Node, names: Iterable[str]) -> bool:
+    """Whether a node is made by a loop whose trips have one of these names, or comes from outside with that length."""
+    names = set(names)
+    return any(
+        (n.op.name == "loop" and n.attr("trips") in names)
+        or (n.op is PARAM and any(names & size_names(s) for s in n.shape))
+        for n in topological([x])
+    )
+
+
 def _loop_vjp(
     pull: Pull,
     cts: Sequence[Node | None],
@@ -148,7 +169,8 @@ def _loop_vjp(
         reverse=reverse,
     )
     tape = [get(forward, len(body.results) + k) for k in range(len(taped))]
-    read = [k for k, s in enumerate(slices) if s in used]
+    timing = clock(xs_args, length)
+    read = [k for k, s in enumerate(slices) if s in used or k == timing]
     kept = [k for k, c in enumerate(consts) if c in used]
     sums = [param(consts[k].type) for k in active.consts]
     d_carry, d_slices, d_consts = _split(filled, len(active.carry), len(active.slices))

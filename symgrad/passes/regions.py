@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from symgrad.ir.graph import Graph, substitute, topological
 from symgrad.ir.node import GET, Node, make
 from symgrad.ops.control import get
-from symgrad.ops.loop import Layout, born_at_run_time
+from symgrad.ops.loop import Layout, clock
 
 MOST_ROUNDS = 8
 
@@ -122,10 +122,11 @@ def _loop(n: Node, used: set[int]) -> dict[int, Node]:
     state = sorted(live)
     moved = [k for k in fixed if carry[k] in reached or (condition is not None and c_carry[k] in tested)]
     kept_slices = [k for k, s in enumerate(slices) if s in reached]
-    if slices and not kept_slices and born_at_run_time(n.attr("length")):
-        kept_slices = [0]  # the loop that the length comes from
     kept_consts = [k for k, c in enumerate(consts) if c in reached or (condition is not None and c_consts[k] in tested)]
     a_carry, a_xs, a_consts = layout.operands(n.args)
+    timing = clock(a_xs, n.attr("length"))
+    if timing is not None and clock([a_xs[k] for k in kept_slices], n.attr("length")) is None:
+        kept_slices = sorted({*kept_slices, timing})
     counts = (len(state), len(kept_slices), len(moved) + len(kept_consts), len(wanted_ys))
     results = {k: a_carry[k] for k in fixed if k in used}
     same = counts == (len(carry), len(slices), len(consts), len(ys)) and body.results == n.attr("body").results

@@ -235,6 +235,20 @@ def test_the_rows_that_a_loop_does_not_reach_have_no_slope() -> None:
     close(twice, (slope[1] - slope[0]) / (2 * t), 1e-8, "second derivative")
 
 
+def returns_after_an_inner_loop(x, n):
+    r = np.sin(x)
+    for _ in range(36, 0, -1):
+        for _ in range(n):
+            r *= 0.75
+        return x * x + 0.5
+    return x + r
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_the_way_back_of_the_way_back_of_a_loop_that_ends_early(n: int) -> None:
+    assert sg.grad(sg.grad(returns_after_an_inner_loop))(-0.8, n) == 2.0
+
+
 @pytest.mark.parametrize("f", [shared_after_one_arm, shared_unless_the_loop_runs])
 def test_names_that_are_the_same_array_in_some_runs_only_are_refused(f: Any) -> None:
     with pytest.raises(sg.TraceError, match=r"make a copy there \(b = a.copy\(\)\)\n.*in f|in shared"):
