@@ -20,7 +20,7 @@ def conditions(effects):
     simple = st.builds("t({} {} {})".format, st.sampled_from(NAMES), st.sampled_from(["<", ">", "=="]), expressions())
     plain = st.builds("{} {} {}".format, st.sampled_from(NAMES), st.sampled_from(["<", "!="]), st.sampled_from("012"))
     chain = st.builds("{} < {} <= {}".format, *[st.sampled_from(NAMES)] * 3)
-    leaf = st.one_of(simple, simple, plain, chain, *([st.just("log(5) or a > 1")] if effects else []))
+    leaf = st.one_of(simple, simple, plain, chain, *([st.just("(log(5) or a > 1)")] if effects else []))
     return st.one_of(
         leaf,
         st.builds("({} and {})".format, leaf, leaf),
