@@ -9,7 +9,7 @@ from symgrad.autodiff.rules import Linear, pushforward
 from symgrad.ir.graph import Graph, dependents
 from symgrad.ir.node import GET, Node, TupleType, param
 from symgrad.ir.op import Region
-from symgrad.ops.kinds import zeros
+from symgrad.ops.kinds import filled
 
 
 def push(results: Sequence[Node], wrt: Sequence[Node], tangents: Sequence[Linear | None]) -> list[Node | None]:
@@ -40,5 +40,4 @@ def jvp(graph: Graph) -> Graph:
     """(params, tangents of the params) -> (results, tangents of the results)."""
     seeds = tuple(param(p.type) for p in graph.params)
     out = push(graph.results, graph.params, [Linear(s) for s in seeds])
-    tangents = (zeros(r.shape, r.dtype) if t is None else t for t, r in zip(out, graph.results, strict=True))
-    return Graph((*graph.params, *seeds), (*graph.results, *tangents))
+    return Graph((*graph.params, *seeds), (*graph.results, *filled(out, graph.results)))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from symgrad.autodiff.rules import Linear, add, pullback
-from symgrad.ir.graph import Graph, dependents, inline
+from symgrad.ir.graph import Graph, dependents
 from symgrad.ir.node import GET, Node, TupleType, constant, param
 from symgrad.ir.op import Region
-from symgrad.ops.kinds import zeros
+from symgrad.ops.kinds import filled
 
 
 def pull(results: Sequence[Node], cts: Sequence[Linear | None], wrt: Sequence[Node]) -> list[Node | None]:
@@ -29,10 +29,10 @@ def pull(results: Sequence[Node], cts: Sequence[Linear | None], wrt: Sequence[No
         contribute(r, ct)
     for n in reversed(order):
         if isinstance(n.type, TupleType):
-            if n in parts:
-                _pull_tuple(n, parts.pop(n), contribute)
+            for a, part in _pull_tuple(n, parts.pop(n)) if n in parts else ():
+                contribute(a, None if part is None else Linear(part))
             continue
-        ct = adjoints.pop(n, None) if n not in wrt else adjoints.get(n)
+        ct = adjoints.pop(n, None)
         if ct is None:
             continue
         if n.op is GET:
@@ -48,32 +48,25 @@ def pull_nodes(results: Sequence[Node], cts: Sequence[Node | None], wrt: Sequenc
     return pull(results, [None if c is None else Linear(c) for c in cts], wrt)
 
 
-def _pull_tuple(n: Node, cts: dict[int, Linear], contribute: object) -> None:
-    assert n.op.vjp is not None and callable(contribute)
+def _pull_tuple(n: Node, cts: dict[int, Linear]) -> Iterator[tuple[Node, Node | None]]:
+    """Each argument of a primitive with several results, and its cotangent."""
+    assert n.op.vjp is not None
+    given = [cts[k].value if k in cts else None for k in range(len(n.type.items))]
     if isinstance(n.op.lower, Region):
-        given = [cts[k].value if k in cts else None for k in range(len(n.type.items))]
-        for a, c in zip(n.args, n.op.vjp(pull_nodes, given, n, *n.args, **dict(n.attrs)), strict=True):
-            contribute(a, None if c is None else Linear(c))
-        return
-    full = tuple(cts[k].value if k in cts else zeros(t.shape, t.dtype) for k, t in enumerate(n.type.items))
-    for a, c in zip(n.args, n.op.vjp(full, n, *n.args, **dict(n.attrs)), strict=True):
-        contribute(a, None if c is None else Linear(c))
+        return zip(n.args, n.op.vjp(pull_nodes, given, n, *n.args, **dict(n.attrs)), strict=True)
+    full = tuple(filled(given, n.type.items))
+    return zip(n.args, n.op.vjp(full, n, *n.args, **dict(n.attrs)), strict=True)
 
 
 def vjp(graph: Graph) -> Graph:
     """(params, cotangents of the results) -> (results, cotangents of the params)."""
     seeds = tuple(param(r.type) for r in graph.results)
     cts = pull(graph.results, [Linear(s) for s in seeds], graph.params)
-    grads = (zeros(p.shape, p.dtype) if c is None else c for c, p in zip(cts, graph.params, strict=True))
-    return Graph((*graph.params, *seeds), (*graph.results, *grads))
+    return Graph((*graph.params, *seeds), (*graph.results, *filled(cts, graph.params)))
 
 
 def grad(graph: Graph) -> Graph:
     """params -> (value, gradients) of a graph with one scalar result."""
     (value,) = graph.results
     cts = pull([value], [Linear(constant(1, value.dtype))], graph.params)
-    grads = (zeros(p.shape, p.dtype) if c is None else c for c, p in zip(cts, graph.params, strict=True))
-    return Graph(graph.params, (value, *grads))
-
-
-__all__ = ["grad", "inline", "pull", "vjp"]
+    return Graph(graph.params, (value, *filled(cts, graph.params)))

@@ -15,7 +15,7 @@ from symgrad.errors import ShapeError, SymgradError, TraceError
 from symgrad.frontend.hooks import prepared
 from symgrad.frontend.tracer import Tracer, is_traced, value, wrap
 from symgrad.frontend.tracing import tracing
-from symgrad.frontend.transforms import about, front
+from symgrad.frontend.transforms import about
 from symgrad.frontend.tree import TreeDef, flatten, unflatten
 from symgrad.ir.graph import substitute
 from symgrad.ir.node import Node, param
@@ -23,7 +23,8 @@ from symgrad.ir.sizes import same_shape, shown
 from symgrad.ir.types import Size, TensorType
 from symgrad.ops import pointwise as p
 from symgrad.ops.custom import Rule, outputs_of
-from symgrad.ops.kinds import zeros
+from symgrad.ops.kinds import filled, zeros
+from symgrad.ops.views import batched
 from symgrad.passes.batch import batch
 
 Function = Callable[..., Any]
@@ -87,6 +88,14 @@ def located_at(rule: Function) -> Iterator[None]:
         raise about(e, rule) from None
 
 
+def _transposed(results: Sequence[Node | None], cts: Sequence[Node | None], seeds: Sequence[Node]) -> list[Node | None]:
+    """The transpose, applied to ``cts``, of what maps ``seeds`` linearly to ``results``."""
+    pairs = [(r, c) for r, c in zip(results, cts, strict=True) if r is not None and c is not None]
+    pulled = pull([r for r, _ in pairs], [Linear(c) for _, c in pairs], seeds)
+    anything: dict[Node, Node] = {s: zeros(s.shape, s.dtype) for s in seeds}  # the transpose does not depend on them
+    return [None if q is None else substitute([q], anything)[0] for q in pulled]
+
+
 @dataclass(frozen=True, eq=False)
 class VjpRule:
     """``forward(*args) -> (out, residuals)`` and ``backward(residuals, cotangent) -> cotangents``."""
@@ -113,10 +122,7 @@ class VjpRule:
         """The transpose of the backward rule, which is linear in the cotangent."""
         cts = [param(y.type) for y in outputs]
         back = self.vjp(cts, outputs, inputs)
-        pairs = [(b, t) for b, t in zip(back, tangents, strict=True) if b is not None and t is not None]
-        pulled = pull([b for b, _ in pairs], [Linear(t) for _, t in pairs], cts)
-        anything = {c: zeros(c.shape, c.dtype) for c in cts}  # a linear rule's transpose does not depend on them
-        return [None if q is None else substitute([q], dict(anything))[0] for q in pulled]
+        return _transposed(back, tangents, cts)
 
     def batched(self, size: Size, types: Sequence[TensorType]) -> Rule:
         return BatchedRule(self, size, tuple(types))
@@ -136,8 +142,7 @@ class JvpRule:
     def jvp(
         self, tangents: Sequence[Node | None], outputs: Sequence[Node], inputs: Sequence[Node]
     ) -> Sequence[Node | None]:
-        filled = [zeros(x.shape, x.dtype) if t is None else t for t, x in zip(tangents, inputs, strict=True)]
-        primals, seeds = self.call.arguments(inputs), self.call.arguments(filled)
+        primals, seeds = self.call.arguments(inputs), self.call.arguments(filled(tangents, inputs))
         with located_at(self.rule):
             result = prepared(self.rule)(primals, seeds)
             if not isinstance(result, tuple) or len(result) != 2:
@@ -154,10 +159,7 @@ class JvpRule:
         """The transpose of the rule, which is linear in the tangents."""
         seeds = [param(x.type) for x in inputs]
         out = self.jvp(seeds, outputs, inputs)
-        pairs = [(t, c) for t, c in zip(out, cts, strict=True) if t is not None]
-        pulled = pull([t for t, _ in pairs], [Linear(c) for _, c in pairs], seeds)
-        anything = {s: zeros(s.shape, s.dtype) for s in seeds}
-        return [None if q is None else substitute([q], dict(anything))[0] for q in pulled]
+        return _transposed(out, cts, seeds)
 
     def batched(self, size: Size, types: Sequence[TensorType]) -> Rule:
         return BatchedRule(self, size, tuple(types))
@@ -189,7 +191,7 @@ class BatchedRule:
 
         results = apply(*[[one(n) for n in group] for group in groups])
         kept = [r for r in results if r is not None]
-        fronts = iter(front(n, axis, self.size) for n, axis in batch(kept, inner, self.size))
+        fronts = iter(batched(self.size, n, axis) for n, axis in batch(kept, inner, self.size))
         return [None if r is None else next(fronts) for r in results]
 
     def vjp(self, cts: Sequence[Node], outputs: Sequence[Node], inputs: Sequence[Node]) -> Sequence[Node | None]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from symgrad.errors import UnsupportedError
 from symgrad.frontend.lines import located
-from symgrad.frontend.tracing import FUNCTIONS, call
+from symgrad.frontend.tracing import FUNCTIONS, REDUCTIONS, call
 
 _WAY_OUT = "use np.where(mask, x, 0) to keep the full shape"
 _ELEMENTWISE = (np.clip, np.where, np.round, np.around, np.nan_to_num, np.real, np.isclose, np.sinc, np.heaviside)
@@ -73,8 +73,8 @@ class Masked:
         raise no_length("conversion to an array")
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **keywords: Any) -> Any:
-        if method == "reduce" and ufunc in _UFUNC_FOLDS:
-            return call(_fold, _UFUNC_FOLDS[ufunc], self, **{"axis": 0, **keywords})
+        if method == "reduce" and ufunc in REDUCTIONS:
+            return call(_fold, REDUCTIONS[ufunc], self, **{"axis": 0, **keywords})
         if method != "__call__" or ufunc.signature is not None or keywords.get("out") is not None:
             raise no_length(f"np.{ufunc.__name__}")
         return FUNCTIONS["ufunc"](ufunc, method, *inputs, **keywords)
@@ -254,14 +254,6 @@ _FOLDS = {
     np.nanvar,
     np.nanstd,
     *_FILLS,
-}
-_UFUNC_FOLDS = {
-    np.add: np.sum,
-    np.multiply: np.prod,
-    np.maximum: np.max,
-    np.minimum: np.min,
-    np.logical_and: np.all,
-    np.logical_or: np.any,
 }
 
 

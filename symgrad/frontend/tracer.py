@@ -19,6 +19,7 @@ from symgrad.frontend.masked import Masked, lift_masked
 from symgrad.frontend.memory import contiguous, strides_through
 from symgrad.frontend.tracing import (
     FUNCTIONS,
+    REDUCTIONS,
     Trace,
     activate,
     call,
@@ -211,14 +212,6 @@ def _known(function: Any) -> Callable[..., Any] | None:
     return found if found is not None or "resolve" not in FUNCTIONS else FUNCTIONS["resolve"](function)
 
 
-_REDUCTIONS: dict[Any, Any] = {
-    np.add: np.sum,
-    np.multiply: np.prod,
-    np.maximum: np.max,
-    np.minimum: np.min,
-    np.logical_and: np.all,
-    np.logical_or: np.any,
-}
 _ACCUMULATIONS: dict[Any, Any] = {np.add: np.cumsum, np.multiply: np.cumprod}
 
 
@@ -233,7 +226,7 @@ def array_ufunc(ufunc: np.ufunc, method: str, *inputs: Any, out: Any = None, whe
     if method in ("__call__", "outer"):
         function = _known(ufunc)
     elif method == "reduce":
-        function = FUNCTIONS.get(_REDUCTIONS.get(ufunc))
+        function = FUNCTIONS.get(REDUCTIONS.get(ufunc))
         keywords = {"axis": 0, **keywords, **({} if where is True else {"where": where})}
         where = True
     else:

@@ -26,6 +26,14 @@ from symgrad.ir.sizes import current
 F = TypeVar("F", bound=Callable[..., Any])
 
 FUNCTIONS: dict[Any, Callable[..., Any]] = {}  # NumPy function or ufunc -> the same for traced values
+REDUCTIONS: dict[Any, Any] = {  # ufunc -> the function that its ``reduce`` is
+    np.add: np.sum,
+    np.multiply: np.prod,
+    np.maximum: np.max,
+    np.minimum: np.min,
+    np.logical_and: np.all,
+    np.logical_or: np.any,
+}
 
 
 def implements(*numpy_functions: Any) -> Callable[[F], F]:

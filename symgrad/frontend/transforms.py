@@ -27,9 +27,9 @@ from symgrad.ir.node import Node, param
 from symgrad.ir.sizes import current, same_shape, shown
 from symgrad.ir.types import Size, f64, product
 from symgrad.ops import pointwise as p
-from symgrad.ops.kinds import number, zeros
+from symgrad.ops.kinds import filled, number
 from symgrad.ops.running import iota
-from symgrad.ops.views import broadcast, reshape, transpose
+from symgrad.ops.views import batched, broadcast, reshape, transpose
 from symgrad.passes.batch import batch
 from symgrad.passes.regions import tidy
 from symgrad.passes.stabilise import stabilise
@@ -208,10 +208,6 @@ def _real(fun: Function, leaf: Any, name: str) -> Node:
     )
 
 
-def filled(nodes: Sequence[Node | None], like: Sequence[Node]) -> list[Node]:
-    return [zeros(q.shape, q.dtype) if n is None else n for n, q in zip(nodes, like, strict=True)]
-
-
 # --- grad ------------------------------------------------------------------------------------------------------------
 
 
@@ -346,18 +342,11 @@ def jacrev(fun: Function, argnums: int | Sequence[int] = 0) -> Function:
 def _reverse_rows(piece: Piece, y: Node) -> list[Node]:
     ct, count = param(y.type), product(y.shape)
     grads = filled(pull([y], [_seed(ct)], piece.params), piece.params)
-    batched = batch(grads, {ct: (identity(count, y), 0)}, count)
+    rows = batch(grads, {ct: (identity(count, y), 0)}, count)
     return [
-        reshape(front(n, axis, count), shape=(*y.shape, *q.shape))
-        for (n, axis), q in zip(batched, piece.params, strict=True)
+        reshape(batched(count, n, axis), shape=(*y.shape, *q.shape))
+        for (n, axis), q in zip(rows, piece.params, strict=True)
     ]
-
-
-def front(n: Node, axis: int | None, count: Size) -> Node:
-    """A batched node with its batch axis in front, repeated when it has none."""
-    if axis is None:
-        return broadcast(n, shape=(count, *n.shape), axes=tuple(range(1, n.ndim + 1)))
-    return n if axis == 0 else transpose(n, perm=(axis, *(k for k in range(n.ndim) if k != axis)))
 
 
 def jacfwd(fun: Function, argnums: int | Sequence[int] = 0) -> Function:
@@ -378,10 +367,10 @@ def _forward_columns(piece: Piece, k: int) -> list[Node]:
     t, count = param(x.type), product(x.shape)
     seeds = [_seed(t) if j == k else None for j in range(len(piece.params))]
     tangents = filled(push(piece.results, piece.params, seeds), piece.results)
-    batched = batch(tangents, {t: (identity(count, x), 0)}, count)
+    columns = batch(tangents, {t: (identity(count, x), 0)}, count)
     out = []
-    for (n, axis), y in zip(batched, piece.results, strict=True):
-        first = front(n, axis, count)
+    for (n, axis), y in zip(columns, piece.results, strict=True):
+        first = batched(count, n, axis)
         last = transpose(first, perm=(*range(1, first.ndim), 0))
         out.append(reshape(last, shape=(*y.shape, *x.shape)))
     return out
@@ -496,7 +485,7 @@ def _by_position(
 def _result_axis(n: Node, axis: int | None, wanted: int | None, size: Size, fun: Function) -> Node:
     """A result with its batch axis where it is wanted; None wants a result without one."""
     if wanted is not None:
-        return _moved(front(n, axis, size), wanted)
+        return _moved(batched(size, n, axis), wanted)
     if axis is None:
         return n
     message = f"vmap of {name_of(fun)}: out_axes is None for a result that depends on mapped arguments"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.ir.node import CONSTANT, GET, PARAM, SIZE, Node, TupleType, make
+from symgrad.ir.node import PARAM, Node, TupleType, make
 from symgrad.ir.op import Region
 from symgrad.ir.sizes import current
 from symgrad.ir.types import Dim, FloorDiv, Size, TensorType, evaluate_size
@@ -194,7 +194,3 @@ def _solve(size: Size, length: int, known: dict[str, int]) -> None:
         (name,) = size.terms[0][0]
         if isinstance(name, str):
             known.setdefault(name, length // size.terms[0][1])
-
-
-LEAVES = (PARAM, CONSTANT, SIZE)
-__all__ = ["GET", "LEAVES", "Graph", "canonical", "dependents", "evaluate", "inline", "replay", "rewrite"]

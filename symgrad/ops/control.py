@@ -16,7 +16,7 @@ from symgrad.ir.op import Op, Region, register
 from symgrad.ir.sizes import same_shape
 from symgrad.ir.types import Size, TensorType
 from symgrad.ops import pointwise as p
-from symgrad.ops.kinds import zeros
+from symgrad.ops.kinds import or_zero
 from symgrad.ops.views import batched as repeated
 from symgrad.ops.views import broadcast, to_front
 
@@ -65,10 +65,6 @@ def _cond_vjp(
     back = cond(predicate, *args, *(ct for _, ct in given), then=graphs[0], otherwise=graphs[1])
     found = dict(zip(kept, results_of(back), strict=True))
     return [None, *(found.get(k) for k in range(len(args)))]
-
-
-def or_zero(n: Node | None, like: Node) -> Node:
-    return zeros(like.shape, like.dtype) if n is None else n
 
 
 def _cond_jvp(

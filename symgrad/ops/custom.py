@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from symgrad.ir.node import GET, Node, TupleType, make
+from symgrad.ir.node import Node, TupleType
 from symgrad.ir.op import Leaf, Op, register
 from symgrad.ir.types import Size, TensorType
-from symgrad.ops.views import broadcast, to_front
+from symgrad.ops.control import results_of
+from symgrad.ops.views import batched
 
 
 class Rule(Protocol):
@@ -43,10 +44,7 @@ def _jvp(tangents: Any, y: Node, *args: Node, rule: Rule, outs: int) -> Any:
 
 
 def _batch(size: Size, args: Any, dims: Any, *, rule: Rule, outs: int) -> tuple[Node, int]:
-    fronts = [
-        to_front(a, d) if d is not None else broadcast(a, shape=(size, *a.shape), axes=tuple(range(1, a.ndim + 1)))
-        for a, d in zip(args, dims, strict=True)
-    ]
+    fronts = [batched(size, a, d) for a, d in zip(args, dims, strict=True)]
     types = [a.type.with_shape(s for k, s in enumerate(a.shape) if k != d) for a, d in zip(args, dims, strict=True)]
     return custom(*fronts, rule=rule.batched(size, types[outs:]), outs=outs), 0
 
@@ -67,5 +65,4 @@ custom: Op = register(
 
 def outputs_of(outputs: Sequence[Node], inputs: Sequence[Node], rule: Rule) -> list[Node]:
     """The outputs under a rule."""
-    whole = custom(*outputs, *inputs, rule=rule, outs=len(outputs))
-    return [make(GET, whole, index=k) for k in range(len(outputs))]
+    return results_of(custom(*outputs, *inputs, rule=rule, outs=len(outputs)))

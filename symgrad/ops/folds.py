@@ -16,11 +16,11 @@ from symgrad.ir.loops import (
 )
 from symgrad.ir.node import Node
 from symgrad.ir.op import REGISTRY, Expand, Fold, Op, register
-from symgrad.ir.types import DType, Shape, Size, TensorType, boolean, dtype_of, product
+from symgrad.ir.types import DType, Size, TensorType, boolean, dtype_of, product
 from symgrad.ops import pointwise as p
 from symgrad.ops.kinds import FLOATS, broadcast_to, number, same_types
 from symgrad.ops.running import cumprod
-from symgrad.ops.views import broadcast, concatenate, reshape, slice_, to_front, transpose
+from symgrad.ops.views import broadcast, concatenate, inverse, reshape, slice_, to_front, transpose
 
 Axes = tuple[int, ...]
 
@@ -78,13 +78,6 @@ sum_: Op = register(
         examples=_examples,
     )
 )
-
-
-def sum_to(x: Node, shape: Shape) -> Node:
-    """Sum ``x`` down to ``shape``, from which it was broadcast."""
-    lead = x.ndim - len(shape)
-    axes = tuple(k for k in range(x.ndim) if k < lead or (shape[k - lead] == 1 and x.shape[k] != 1))
-    return reshape(sum_(x, axes=axes), shape=shape) if axes else x
 
 
 # --- extremes --------------------------------------------------------------------------------------------------------
@@ -159,7 +152,7 @@ def _others(x: Node, axes: Axes) -> Node:
     rows = reshape(transpose(x, perm=order), shape=(*front, product(x.shape[k] for k in axes)))
     both = exclusive_product(rows, reverse=False) * exclusive_product(rows, reverse=True)
     back = reshape(both, shape=tuple(x.shape[k] for k in order))
-    return transpose(back, perm=tuple(int(k) for k in np.argsort(order)))
+    return transpose(back, perm=inverse(order))
 
 
 def exclusive_product(x: Node, *, reverse: bool) -> Node:
@@ -222,14 +215,14 @@ norm2: Op = register(
 )
 
 
-def _shift(x: Node, axes: Axes) -> Node:
+def shift(x: Node, axes: Axes) -> Node:
     """A finite stand-in for the maximum, constant for differentiation."""
     m = p.stop(max_(x, axes=axes))
     return p.select(p.lt(p.abs_(m), math.inf), m, 0.0)
 
 
 def _exponentials(x: Node, axes: Axes) -> tuple[Node, Node, Node]:
-    m = _shift(x, axes)
+    m = shift(x, axes)
     e = p.exp(x - expand_over(m, x, axes))
     return m, e, sum_(e, axes=axes)
 

@@ -5,11 +5,12 @@ Indices are i64 arrays of one shape, in range: ``checked_index`` makes any integ
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from symgrad.ir.loops import ADD, LE, LT, OR, Apply, Block, Choose, Const, Convert, If, Let, const_index, extent
+from symgrad.ir.loops import ADD, LE, LT, OR, Apply, Block, Choose, Const, Convert, Expr, If, Let, const_index, extent
 from symgrad.ir.node import Node
 from symgrad.ir.op import Index, Nest, NestBuilder, Op, Piece, Place, View, register
 from symgrad.ir.types import Shape, Size, TensorType, boolean, i64, product
@@ -78,15 +79,17 @@ def _gather_numpy(x: Any, *indices: Any, axes: Axes) -> Any:
     return x[_full_index(axes, kept(x.ndim, axes), indices, x.shape)]
 
 
+def _position(ndim: int, axes: Axes, found: Sequence[Expr], rest: Index) -> Index:
+    """The index ``found`` on ``axes`` and ``rest`` on the others."""
+    at = dict(zip((*axes, *kept(ndim, axes)), (*found, *rest), strict=True))
+    return tuple(at[k] for k in range(ndim))
+
+
 def _gather_pieces(ix: Index, read: Any, types: Any, *, axes: Axes) -> tuple[Piece, ...]:
     x, *indices = types
     lead = indices[0].ndim
-    out: list[Any] = [None] * x.ndim
-    for k, a in enumerate(axes):
-        out[a] = read(k + 1, ix[:lead])
-    for a, i in zip(kept(x.ndim, axes), ix[lead:], strict=True):
-        out[a] = i
-    return (Piece(0, tuple(out)),)
+    found = [read(k + 1, ix[:lead]) for k in range(len(axes))]
+    return (Piece(0, _position(x.ndim, axes, found, ix[lead:])),)
 
 
 def _gather_vjp(ct: Node, y: Node, x: Node, *indices: Node, axes: Axes) -> tuple[Node | None, ...]:
@@ -132,12 +135,7 @@ gather: Op = register(
 
 def _scatter_place(out: Place, indices: tuple[Place, ...], axes: Axes, lead: int) -> Any:
     def position(ix: Index) -> Index:
-        at: list[Any] = [None] * out.type.ndim
-        for a, i in zip(axes, indices, strict=True):
-            at[a] = i.load(*ix[:lead])
-        for a, e in zip(kept(out.type.ndim, axes), ix[lead:], strict=True):
-            at[a] = e
-        return tuple(at)
+        return _position(out.type.ndim, axes, [i.load(*ix[:lead]) for i in indices], ix[lead:])
 
     return position
 
@@ -220,7 +218,7 @@ def last_writers(x: Node, v: Node, indices: tuple[Node, ...], axes: Axes) -> Nod
 
 
 def _scatter_set_vjp(ct: Node, y: Node, x: Node, v: Node, *indices: Node, axes: Axes) -> tuple[Node | None, ...]:
-    empty = number(False if ct.dtype == boolean else 0, ct.dtype)
+    empty = number(0, ct.dtype)
     dx = scatter_set(ct, broadcast(empty, shape=v.shape, axes=()), *indices, axes=axes)
     dv = p.select(last_writers(x, v, indices, axes), gather(ct, *indices, axes=axes), empty)
     return (dx, dv, *(None for _ in indices))

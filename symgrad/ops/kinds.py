@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from symgrad.errors import DTypeError
-from symgrad.ir.loops import Expr, ScalarFn, fn
+from symgrad.ir.loops import ScalarFn, fn
 from symgrad.ir.node import Node, constant, make
 from symgrad.ir.op import REGISTRY, Expand, Op, Piece, Sample, Scalar, View, register
 from symgrad.ir.sizes import broadcast_shapes, same_shape
@@ -159,4 +159,11 @@ def zeros(shape: Shape, dtype: DType) -> Node:
     return broadcast_to(number(0, dtype), shape)
 
 
-__all__ = ["Expr", "pointwise", "view"]
+def or_zero(n: Node | None, like: Node | TensorType) -> Node:
+    """A tangent or cotangent, zeros where there is none."""
+    return zeros(like.shape, like.dtype) if n is None else n
+
+
+def filled(nodes: Sequence[Node | None], like: Sequence[Node | TensorType]) -> list[Node]:
+    """Tangents or cotangents of ``like``, zeros where there are none."""
+    return [or_zero(n, x) for n, x in zip(nodes, like, strict=True)]

@@ -8,7 +8,7 @@ without, it has ``length`` trips. With ``reverse`` the index runs down, and the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,9 +21,9 @@ from symgrad.ir.op import Op, Region, register
 from symgrad.ir.sizes import same_shape
 from symgrad.ir.types import Size, TensorType, boolean, size_named, size_names
 from symgrad.ops import pointwise as p
-from symgrad.ops.control import Pull, Push, along, batched_graph, get, or_zero, results_of
+from symgrad.ops.control import Pull, Push, along, batched_graph, get, results_of
 from symgrad.ops.folds import sum_
-from symgrad.ops.kinds import zeros
+from symgrad.ops.kinds import filled, or_zero, zeros
 from symgrad.ops.views import batched as repeated
 from symgrad.ops.views import place, to_front, transpose
 
@@ -44,6 +44,13 @@ class Layout:
         """Index, carry, slices and consts among the body's parameters."""
         index, *rest = body.params
         return (index, *self.operands(rest))
+
+    def tested(self, condition: Graph | None) -> tuple[list[Node], list[Node]]:
+        """Carry and consts among the condition's parameters; none without a condition."""
+        if condition is None:
+            return [], []
+        _, carry, _, consts = Layout(self.carry, 0).params(condition)
+        return carry, consts
 
     def results(self, results: Sequence[Any]) -> tuple[list[Any], list[Any]]:
         """Carry and ys among results."""
@@ -118,9 +125,8 @@ def clock(xs: Sequence[Node], length: Size | None) -> int | None:
     return next((k for k, x in enumerate(xs) if same_shape(x.shape[:1], (length,)) and _measures(x, names)), None)
 
 
-def _measures(x: Node, names: Iterable[str]) -> bool:
+def _measures(x: Node, names: set[str]) -> bool:
     """Whether a node is made by a loop whose trips have one of these names, or comes from outside with that length."""
-    names = set(names)
     return any(
         (n.op.name == "loop" and n.attr("trips") in names)
         or (n.op is PARAM and any(names & size_names(s) for s in n.shape))
@@ -154,8 +160,8 @@ def _loop_vjp(
     roots = [after[k] for k in seeds_carry] + [ys[k] for k in seeds_ys]
     wrt = [carry[k] for k in active.carry] + [slices[k] for k in active.slices] + [consts[k] for k in active.consts]
     grads = pull(roots, [*seeds_carry.values(), *seeds_ys.values()], wrt)
-    filled = [or_zero(g, w) for g, w in zip(grads, wrt, strict=True)]
-    used = set(topological(filled))
+    wanted = filled(grads, wrt)
+    used = set(topological(wanted))
     taped = [k for k, c in enumerate(carry) if c in used]
     if condition is not None and not taped:
         taped = [min(range(len(carry)), key=lambda k: carry[k].ndim)]  # the way back needs to know how long the way was
@@ -173,7 +179,7 @@ def _loop_vjp(
     read = [k for k, s in enumerate(slices) if s in used or k == timing]
     kept = [k for k, c in enumerate(consts) if c in used]
     sums = [param(consts[k].type) for k in active.consts]
-    d_carry, d_slices, d_consts = _split(filled, len(active.carry), len(active.slices))
+    d_carry, d_slices, d_consts = Layout(len(active.carry), len(active.slices)).operands(wanted)
     back_params = (
         index,
         *seeds_carry.values(),
@@ -197,18 +203,12 @@ def _loop_vjp(
         layout=Layout(len(active.carry) + len(sums), len(taped) + len(read) + len(seeds_ys)),
         reverse=not reverse,
     )
-    out = results_of(back)
-    g_carry, g_consts, g_slices = _split(out, len(active.carry), len(sums))
+    g_carry, g_consts, g_slices = Layout(len(active.carry), len(sums)).operands(results_of(back))
     g_slices = [_whole(g, xs_args[k]) for g, k in zip(g_slices, active.slices, strict=True)]
-    found_carry, found_slices, found_consts = (
-        dict(zip(k, g, strict=True))
-        for k, g in ((active.carry, g_carry), (active.slices, g_slices), (active.consts, g_consts))
-    )
-    return [
-        *(found_carry.get(k) for k in range(len(carry))),
-        *(found_slices.get(k) for k in range(len(slices))),
-        *(found_consts.get(k) for k in range(len(consts))),
-    ]
+    m = layout.carry + layout.xs
+    places = (*active.carry, *(layout.carry + k for k in active.slices), *(m + k for k in active.consts))
+    found = dict(zip(places, (*g_carry, *g_slices, *g_consts), strict=True))
+    return [found.get(k) for k in range(len(args))]
 
 
 def _whole(g: Node, x: Node) -> Node:
@@ -216,10 +216,6 @@ def _whole(g: Node, x: Node) -> Node:
     if same_shape(g.shape, x.shape):
         return g
     return place(g, shape=x.shape, starts=(0,) * x.ndim, steps=(1,) * x.ndim)
-
-
-def _split(items: Sequence[Any], first: int, second: int) -> tuple[list[Any], list[Any], list[Any]]:
-    return list(items[:first]), list(items[first : first + second]), list(items[first + second :])
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +234,7 @@ def _active(body: Graph, layout: Layout, ct_carry: Sequence[Node | None], ct_ys:
     live = {k for k, ct in enumerate(ct_carry) if ct is not None}
     while True:
         roots = [after[k] for k in sorted(live)] + [ys[k] for k, ct in enumerate(ct_ys) if ct is not None]
-        reached = set(_reaching(roots))
+        reached = _reaching(roots)
         more = {k for k, c in enumerate(carry) if c in reached and c.dtype.is_float} | live
         if more == live:
             break
@@ -247,7 +243,7 @@ def _active(body: Graph, layout: Layout, ct_carry: Sequence[Node | None], ct_ys:
     return Active(tuple(sorted(k for k in live if carry[k].dtype.is_float)), pick[0], pick[1])
 
 
-def _reaching(roots: Sequence[Node]) -> list[Node]:
+def _reaching(roots: Sequence[Node]) -> set[Node]:
     """Nodes from which a derivative can flow into ``roots``: constants for differentiation cut the way."""
     seen: set[Node] = set()
     stack = list(roots)
@@ -258,7 +254,7 @@ def _reaching(roots: Sequence[Node]) -> list[Node]:
         seen.add(n)
         if not n.op.constant or n.op is GET:
             stack.extend(n.args)
-    return list(seen)
+    return seen
 
 
 def _loop_jvp(
@@ -364,7 +360,7 @@ def _loop_batch(
     Where lanes finish at different trips, the loop also gives which were alive at each: a loop over its tape needs it.
     """
     d_carry, d_xs, d_consts = layout.operands([d is not None for d in axes])
-    alive_tape: Node | None = batch.lanes.get(_name(length)) if length is not None else None
+    alive_tape: Node | None = batch.lanes.get(str(length)) if length is not None else None
     d_carry, by_lane = _mapped_carry(body, condition, layout, (d_carry, d_xs, d_consts), frozen=alive_tape is not None)
     a_carry, a_xs, a_consts = layout.operands(list(zip(args, axes, strict=True)))
     operands = (
@@ -395,10 +391,6 @@ def _loop_batch(
     return results_of(out)[: len(body.results)], axes_out
 
 
-def _name(size: Size) -> str:
-    return str(size)
-
-
 def _mapped_carry(
     body: Graph,
     condition: Graph | None,
@@ -423,7 +415,7 @@ def _mapped_carry(
         on = more
     if condition is None:
         return on, False
-    _, c_carry, _, c_consts = Layout(layout.carry, 0).params(condition)
+    c_carry, c_consts = layout.tested(condition)
     sources = [q for group, ms in ((c_carry, on), (c_consts, cs)) for q, m in zip(group, ms, strict=True) if m]
     by_lane = condition.results[0] in {*dependents(condition.results, sources), *sources}
     return ([True] * len(on) if by_lane else on), by_lane

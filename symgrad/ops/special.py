@@ -217,8 +217,7 @@ erfcx_n: Op = pointwise(
     "erfcx_n", doc="exp(x*x) times the n-fold integral of erfc from x to infinity.", numpy=_erfcx_numpy,
     lower=_erfcx_expansion,
     expand=True, cost=150, partials=lambda y, x, *, n: (erfcx_n(x, n=n + 1) * (-2.0 * (n + 1)),),
-    sympy=lambda sp, x, *, n: _differentiated(lambda sp, t: sp.exp(t * t) * sp.erfc(t))(sp, x,
-    n=n) / ((-2) ** n * sp.factorial(n)),
+    sympy=_erfcx_sympy,
     examples=lambda: [(((3,),), {"n": n}) for n in (0, 1, 2)],
 )  # fmt: skip
 

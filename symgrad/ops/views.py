@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import ShapeError
-from symgrad.ir.loops import DIV, EQ, REM, Apply, Const, Expr, add, const_index, extent, mul, sub
+from symgrad.ir.loops import DIV, EQ, REM, Apply, Expr, add, const_index, extent, mul, sub
 from symgrad.ir.node import Node
 from symgrad.ir.op import REGISTRY, Index, InRange, Op, Piece
 from symgrad.ir.sizes import current, same_shape, shown
@@ -285,11 +285,9 @@ place: Op = view(
 def _concat_infer(*types: TensorType, axis: int) -> TensorType:
     first = types[0]
     one_dtype(types, "concatenate")
+    rest = first.shape[:axis] + first.shape[axis + 1 :]
     for t in types[1:]:
-        rest = [
-            same_shape(a.shape[:axis] + a.shape[axis + 1 :], first.shape[:axis] + first.shape[axis + 1 :]) for a in (t,)
-        ]
-        if t.ndim != first.ndim or not all(rest):
+        if t.ndim != first.ndim or not same_shape(t.shape[:axis] + t.shape[axis + 1 :], rest):
             shapes = " and ".join(shown(a.shape) for a in types)
             raise ShapeError(f"concatenate: shapes {shapes} differ outside axis {axis}")
     total: Size = 0
@@ -330,5 +328,3 @@ concatenate: Op = view(
     batch=_concat_batch,
     examples=lambda: [(((2, 3), (2, 1), (2, 2)), {"axis": 1}), (((2,), (3,)), {"axis": 0})],
 )
-
-__all__ = ["Const", "broadcast", "concatenate", "place", "reshape", "slice_", "transpose"]

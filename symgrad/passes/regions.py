@@ -33,13 +33,13 @@ def tidy(graph: Graph) -> Graph:
 
 def merge_loops(graph: Graph) -> Graph:
     """Let extended loops replace what they extend."""
-    results = graph.results
-    for n in _loops(graph):
-        longer = next(
-            (m for m in reversed(_loops(Graph(graph.params, results))) if m is not n and _extends(m, n)), None
-        )
+    results, loops = graph.results, _loops(graph)
+    current = loops
+    for n in loops:
+        longer = next((m for m in reversed(current) if m is not n and _extends(m, n)), None)
         if longer is not None:
             results = tuple(substitute(results, _moved(n, longer)))
+            current = _loops(Graph(graph.params, results))
     return Graph(graph.params, results, graph.origin)
 
 
@@ -118,7 +118,7 @@ def _loop(n: Node, used: set[int]) -> dict[int, Node]:
     )
     reached = set(topological([after[k] for k in live] + [ys[k] for k in wanted_ys]))
     tested = set(topological(condition.results)) if condition is not None else set()
-    c_carry, c_consts = _condition_params(layout, condition)
+    c_carry, c_consts = layout.tested(condition)
     state = sorted(live)
     moved = [k for k in fixed if carry[k] in reached or (condition is not None and c_carry[k] in tested)]
     kept_slices = [k for k, s in enumerate(slices) if s in reached]
@@ -167,20 +167,13 @@ def _loop(n: Node, used: set[int]) -> dict[int, Node]:
     return results
 
 
-def _condition_params(layout: Layout, condition: Graph | None) -> tuple[list[Node], list[Node]]:
-    if condition is None:
-        return [], []
-    _, carry, _, consts = Layout(layout.carry, 0).params(condition)
-    return carry, consts
-
-
 def _grown(layout: Layout, body: Graph, condition: Graph | None, live: set[int], roots: Sequence[Node]) -> set[int]:
     """The carries that those ``live``, the condition and ``roots`` need, trip after trip."""
     _, carry, _, _ = layout.params(body)
     after, _ = layout.results(body.results)
     if condition is not None:
         tested = set(topological(condition.results))
-        live = live | {k for k, c in enumerate(_condition_params(layout, condition)[0]) if c in tested}
+        live = live | {k for k, c in enumerate(layout.tested(condition)[0]) if c in tested}
     while True:
         reached = set(topological([*(after[k] for k in live), *roots]))
         more = live | {k for k, c in enumerate(carry) if c in reached}

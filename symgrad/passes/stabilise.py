@@ -15,7 +15,7 @@ from symgrad.ir.graph import Graph, rewrite
 from symgrad.ir.node import Node, make, splat
 from symgrad.ir.types import TensorType, f32, f64
 from symgrad.ops import pointwise as p
-from symgrad.ops.folds import Axes, expand_over, kept, logsumexp, max_, norm2, softmax, sum_
+from symgrad.ops.folds import Axes, expand_over, kept, logsumexp, max_, norm2, shift, softmax, sum_
 from symgrad.ops.kinds import remake
 from symgrad.ops.special import half_power, log_cosh, log_expit, sinc_n, softplus, sqrt_of_squares, x_log_x
 from symgrad.ops.views import reshape
@@ -209,6 +209,8 @@ def _split(term: Node, depth: int = 20) -> tuple[Node, Callable[[Node], Node], N
     if term.op not in (p.mul, p.div, p.neg) or not depth:
         return None
     for k, a in enumerate(term.args):
+        if k and a is term.args[0]:
+            break  # x*x: what failed once fails again
         inner = _split(a, depth - 1) if k == 0 or term.op is p.mul else None
         if inner is None:
             continue
@@ -242,8 +244,7 @@ def _is_shifted(x: Node, axes: Axes) -> bool:
 def _shift(x: Node, weight: Node | None, axes: Axes) -> Node:
     """The largest exponent that has any weight; finite, constant for differentiation."""
     counted = x if weight is None else p.select(p.eq(weight, 0.0), -math.inf, x)
-    m = p.stop(max_(counted, axes=axes))
-    return p.select(p.lt(p.abs_(m), math.inf), m, 0.0)
+    return shift(counted, axes)
 
 
 def _shifted(x: Node, weight: Node | None, m: Node, axes: Axes) -> Node:

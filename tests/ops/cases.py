@@ -24,11 +24,12 @@ from symgrad.autodiff.reverse import pull
 from symgrad.autodiff.rules import Linear
 from symgrad.errors import DTypeError
 from symgrad.ir.graph import Graph, canonical
-from symgrad.ir.node import GET, Node, TupleType, make, param
+from symgrad.ir.node import Node, TupleType, make, param
 from symgrad.ir.op import REGISTRY, Leaf, Op, Region
 from symgrad.ir.sizes import Sizes, assuming
 from symgrad.ir.types import DType, TensorType, dtype_of, f32, f64, size_named
-from symgrad.ops.kinds import zeros
+from symgrad.ops import control
+from symgrad.ops.kinds import filled
 
 for module in pkgutil.iter_modules(symgrad.ops.__path__, "symgrad.ops."):
     importlib.import_module(module.name)
@@ -167,11 +168,7 @@ class Outputs:
 
 
 def results_of(n: Node) -> list[Node]:
-    return [make(GET, n, index=k) for k in range(len(n.type.items))] if isinstance(n.type, TupleType) else [n]
-
-
-def filled(nodes: Sequence[Node | None], like: Sequence[Node]) -> list[Node]:
-    return [zeros(m.shape, m.dtype) if n is None else n for n, m in zip(nodes, like, strict=True)]
+    return control.results_of(n) if isinstance(n.type, TupleType) else [n]
 
 
 def outputs(op: Op, case: Case, args: Sequence[Node], t: Sequence[Node], u: Sequence[Node], order: int) -> Outputs:

@@ -18,8 +18,9 @@ from symgrad.ir.graph import Graph, evaluate
 from symgrad.ir.node import constant, make, param
 from symgrad.ir.op import REGISTRY, Op
 from symgrad.ir.types import TensorType, boolean, dtype_of, f64, i8
+from symgrad.ops.kinds import filled
 from symgrad.passes.batch import batch
-from tests.ops.cases import OPS, SUM, Case, cases, close, directions, filled, jacobian, over_ops, reference, results_of
+from tests.ops.cases import OPS, SUM, Case, cases, close, directions, jacobian, over_ops, reference, results_of
 
 # --- batches ----------------------------------------------------------------------------------------------------------
 
