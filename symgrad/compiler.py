@@ -65,7 +65,8 @@ class Executable:
         It raises TapeFullError when a while loop runs longer than there is room for.
         """
         sizes = {**sizes, CAPACITY: self.room.trips}
-        results = [(tuple(_evaluated(s, sizes) for s in r.shape), r.dtype.numpy) for r in self.graph.results]
+        given = self.graph.results[: sum(b.kind == "output" for b in self.program.buffers)]
+        results = [(tuple(_evaluated(s, sizes) for s in r.shape), r.dtype.numpy) for r in given]
         inputs = [(p.shape, p.dtype.numpy) for p in self.graph.params]
         lengths = [sizes[name] for name in self.program.sizes]
         return Call(
@@ -77,8 +78,42 @@ class Executable:
             (ctypes.c_int64 * len(lengths))(*lengths),
             _evaluated(self.program.workspace_bytes, sizes),
             ctypes.c_void_p * (len(inputs) + len(results)),
-            self.program.failures,
+            tuple(self._raiser(f, sizes) for f in self.program.failures),
         )
+
+    def _raiser(self, failure: Failure, sizes: Mapping[str, int]) -> Raiser:
+        places = ((self.program.buffer(name).offset, t) for name, t in failure.values)
+        return Raiser(
+            failure,
+            tuple(
+                (_evaluated(at, sizes), tuple(_evaluated(s, sizes) for s in t.shape), t.dtype.numpy) for at, t in places
+            ),
+        )
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Raiser:
+    """What a status raises, for lengths that are known: ``values`` lie at these bytes of the workspace."""
+
+    failure: Failure
+    values: tuple[tuple[int, tuple[int, ...], np.dtype[Any]], ...]
+
+    def exception(self, workspace: int) -> BaseException:
+        """The exception, made of what the program has left behind."""
+        site = self.failure.site
+        if site is not None:
+            return site.make([_copied(workspace + offset, shape, dtype) for offset, shape, dtype in self.values])
+        if self.failure == Failure(*TAPE_FULL):
+            return TapeFullError()
+        made: BaseException = getattr(builtins, self.failure.exception)(self.failure.message)
+        return made
+
+
+def _copied(address: int, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """An array of what lies in memory now."""
+    out = np.empty(shape, dtype)
+    ctypes.memmove(out.ctypes.data, address, out.nbytes)
+    return out
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -93,7 +128,7 @@ class Call:
     lengths: Any
     workspace: int
     buffers: Any
-    failures: tuple[Failure, ...]
+    raisers: tuple[Raiser, ...]
 
     def __call__(self, values: Sequence[Any]) -> list[Any]:
         given = array("d", [values[k] for k in self.input_numbers])
@@ -109,22 +144,23 @@ class Call:
         numbers = dict(zip(self.result_numbers, count(made.buffer_info()[0], 8), strict=False))
         outputs = [None if k in numbers else np.empty(*r) for k, r in enumerate(self.results)]
         addresses += [numbers[k] if a is None else a.__array_interface__["data"][0] for k, a in enumerate(outputs)]
-        status = self.native(self.buffers(*addresses), self.lengths, _arena(self.workspace))
+        workspace = _arena(self.workspace)
+        status = self.native(self.buffers(*addresses), self.lengths, workspace)
         if status:
-            failure = self.failures[status - 1]
-            if failure == Failure(*TAPE_FULL):
-                raise TapeFullError
-            raise getattr(builtins, failure.exception)(failure.message)
+            raise self.raisers[status - 1].exception(workspace)
         scalars = iter(made)
         return [np.float64(next(scalars)) if a is None else a if a.ndim else a[()] for a in outputs]
 
 
-def compile_graph(graph: Graph, name: str, *, backend: str = "cpu") -> Executable:
-    """Simplify, lower and compile; the object code comes from the disk cache when it is there."""
+def compile_graph(graph: Graph, name: str, *, backend: str = "cpu", flags: int = 0) -> Executable:
+    """Simplify, lower and compile; the object code comes from the disk cache when it is there.
+
+    The last ``flags`` results are not given out (see ``lower``).
+    """
     if backend != "cpu":
         raise UnsupportedError(f"backend {backend!r} is not there; this version compiles for 'cpu'")
     graph = tidy(simplify(tidy(graph)))
-    program = lower(graph, name)
+    program = lower(graph, name, flags=flags)
     return Executable(graph, program, load(program, cache=default_cache()))
 
 

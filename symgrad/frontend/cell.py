@@ -19,6 +19,7 @@ from symgrad.errors import TraceError, UnsupportedError
 from symgrad.frontend.lengths import TracedSize, make_size, size_of
 from symgrad.frontend.lines import located, numpy_call, with_line
 from symgrad.frontend.masked import Masked
+from symgrad.frontend.shown import mark
 from symgrad.frontend.tracing import FUNCTIONS, call, constant_value, current_trace, in_use, note_write, run_number
 from symgrad.ir.node import Node, innermost_region
 from symgrad.ir.sizes import current
@@ -304,13 +305,19 @@ class Tracer:
             raise AttributeError(f"a traced array has no attribute {name!r}")
         raise located(UnsupportedError(f"x.{name} is not available on traced values"))
 
-    def __repr__(self) -> str:
-        return f"Traced {self.node.type}"
+    @property
+    def made_of(self) -> Callable[[Any], Any]:
+        """What makes the user's value of an array."""
+        return np.ndarray.item if self.weak else _scalar if self.fixed else np.copy
 
-    __str__ = __repr__
+    def __repr__(self) -> str:
+        return mark(self.node, self.made_of, "r")
+
+    def __str__(self) -> str:
+        return mark(self.node, self.made_of, "s")
 
     def __format__(self, spec: str) -> str:
-        return repr(self)
+        return mark(self.node, self.made_of, "", spec)
 
     # --- operators ---
 
@@ -419,6 +426,10 @@ class Tracer:
 
     def sort(self, axis: int = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> None:
         self.assign(call(FUNCTIONS[np.sort], self, axis=axis).node)
+
+
+def _scalar(array: Any) -> Any:
+    return array[()]
 
 
 def wrap(node: Node, *, weak: bool = False, fixed: bool | None = None) -> Tracer:

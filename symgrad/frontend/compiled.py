@@ -337,7 +337,7 @@ def compile_traced(traced: Traced, name: str, options: Options) -> Executable:
     from symgrad.ir.sizes import assuming
 
     with assuming(traced.sizes):
-        return compile_graph(traced.graph, _identifier(name), backend=options.backend)
+        return compile_graph(traced.graph, _identifier(name), backend=options.backend, flags=traced.flags)
 
 
 def _identifier(name: str) -> str:

@@ -10,12 +10,12 @@ from __future__ import annotations
 import functools
 import operator
 import types
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from symgrad.errors import TraceError
+from symgrad.frontend import raising
 from symgrad.frontend.lines import located
 from symgrad.frontend.poison import UNBOUND, Poison
 from symgrad.frontend.ranges import CALLEES, TracedRange, rollable
@@ -180,12 +180,23 @@ def _unrolled(
 
 
 def check(test: Any, message: Value | None, place: Place, /) -> Any:
-    """Return what ``assert`` should see: a condition that is not known yet is not checked, which a warning says."""
+    """Return what ``assert`` should see: a condition that is not known yet is checked by the program."""
     truth = decided(test)
-    if truth is None:
-        warnings.warn(f"the assertion at {place} is on a traced value and is not checked", stacklevel=3)
-        return True
-    return truth
+    if truth is not None:
+        return truth
+
+    def fail() -> None:
+        raise AssertionError(*([message()] if message is not None else []))
+
+    from symgrad.frontend.statements import traced_branch
+
+    traced_branch(test, _nothing, fail, tuple, lambda values: None, (), place)
+    return True
+
+
+def handling(types: Value, /) -> Any:
+    """Return a context in which what is raised may be caught by ``except types()``."""
+    return raising.handling(types)
 
 
 # --- expressions -----------------------------------------------------------------------------------------------------
@@ -286,6 +297,7 @@ class Control:
     negate = staticmethod(negate)
     compare = staticmethod(compare)
     check = staticmethod(check)
+    handling = staticmethod(handling)
     present = staticmethod(present)
 
 

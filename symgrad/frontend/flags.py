@@ -183,6 +183,13 @@ class _Lowering:
                 return [*out, guard]
         return out
 
+    def _raising_first(self, branch: ast.If) -> None:
+        """Turn a branch whose ``else`` raises: of an arm that raises first, the other one is traced once."""
+        body, orelse = self.exits(branch.body), self.exits(branch.orelse)
+        if body.falls and not orelse.falls and not orelse.leaves:
+            branch.test = at(ast.UnaryOp(ast.Not(), branch.test), branch.test)
+            branch.body, branch.orelse = branch.orelse, branch.body
+
     def _moved(self, branch: ast.If, rest: list[ast.stmt]) -> bool:
         """Move what follows a branch into the arm that goes on, when only one does."""
         if not self.exits(branch.body).falls:
@@ -212,6 +219,7 @@ class _Lowering:
             case ast.Continue() if loop is not None:
                 return [self.flag(loop.continued, True, statement)]
             case ast.If():
+                self._raising_first(statement)
                 statement.body, statement.orelse = self.block(statement.body, loop), self.block(statement.orelse, loop)
             case ast.With():
                 statement.body = self.block(statement.body, loop)

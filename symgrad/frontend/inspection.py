@@ -23,10 +23,11 @@ from symgrad.frontend.tracer import Tracer
 from symgrad.frontend.tracing import current_trace
 from symgrad.frontend.tree import flatten
 from symgrad.ir.graph import Graph
-from symgrad.ir.loops import For, statements
+from symgrad.ir.loops import Failure, For, statements
 from symgrad.ir.op import Region
 from symgrad.ir.sizes import assuming
 from symgrad.ir.types import f64
+from symgrad.lower.regions import TAPE_FULL
 from symgrad.passes.simplify import simplify
 from symgrad.symbolic.formula import Formula, scalar_formula
 from symgrad.symbolic.proof import verify_gradient, verify_rules
@@ -77,12 +78,12 @@ def formula(compiled: Compiled, specs: dict[str, Any], *, simplify: bool, expand
     positional = tuple(args[q.name] for q in parameters if q.kind is not q.KEYWORD_ONLY)
     keywords = {q.name: args[q.name] for q in parameters if q.kind is q.KEYWORD_ONLY}
     traced = _trace(compiled, fun, argnums, positional, keywords)
-    if any(isinstance(n.op.lower, Region) for n in traced.graph.nodes()):
+    if any(isinstance(n.op.lower, Region) for n in traced.unchecked.nodes()):
         message = f"{compiled.__name__} has compiled branches or loops, of which this version writes no formula"
         raise transforms.about(UnsupportedError(f"{message}; np.where has one"), fun)
     wrt = [names.index(parameters[k].name) for k in argnums]
     return scalar_formula(
-        traced.graph, title=compiled.__name__, names=[*names, *_captured_names(traced)], wrt=wrt, simplify=simplify,
+        traced.unchecked, title=compiled.__name__, names=[*names, *_captured_names(traced)], wrt=wrt, simplify=simplify,
         expand=expand, labels=dict(traced.labels),
     )  # fmt: skip
 
@@ -129,13 +130,13 @@ def verify(compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     captured = [np.asarray(reach.read()) for reach, _ in primal.captures]
     inputs = [*values, *captured]
     with assuming(primal.sizes):
-        checks = verify_rules(primal.graph, inputs)
+        checks = verify_rules(primal.unchecked, inputs)
     if argnums:
         wrt = _numeric_positions(args, argnums)
         value = Graph(primal.graph.params, primal.graph.results[:1])
         with assuming(full.sizes):
-            computed = compile_graph(full.graph, "verified", backend=compiled.options.backend)(inputs, {})
-            checks += verify_gradient(value, full.graph, inputs, wrt=wrt, computed=computed[1:])
+            computed = compile_graph(full.unchecked, "verified", backend=compiled.options.backend)(inputs, {})
+            checks += verify_gradient(value, full.unchecked, inputs, wrt=wrt, computed=computed[1:])
         checks.append(_against_python(compiled, args, kwargs, computed[0]))
     return Report(tuple(checks))
 
@@ -176,6 +177,7 @@ def _explained(compiled: Compiled, k: int, variant: Variant) -> str:
     lengths = (
         "any lengths" if variant.shapes is None else f"lengths {list(variant.shapes)}" if variant.shapes else "numbers"
     )
+    raised = sorted({f.exception for f in program.failures if f != Failure(*TAPE_FULL)})
     with assuming(traced.sizes):
         before = len(traced.graph.nodes())
         after = len(simplify(traced.graph).nodes())
@@ -186,6 +188,7 @@ def _explained(compiled: Compiled, k: int, variant: Variant) -> str:
             f"  graph: {before} nodes, {after} after simplification",
             f"  loops: {loops}; temporaries: {_sizes(temps)}",
             f"  read from outside at each call: {', '.join(str(r) for r, _ in traced.captures) or 'nothing'}",
+            f"  may raise: {', '.join(raised) or 'nothing'}",
             f"  assumed of lengths: {', '.join(assumed) or 'nothing'}",
             f"  code: {'compiled' if variant.executable.native.compiled else 'from the disk cache'}",
         ]

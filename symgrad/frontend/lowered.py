@@ -109,7 +109,7 @@ def lower_call(compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]
     traced = compiled.trace(leaves, tree, free=False, specs=specs)
     with assuming(traced.sizes):
         graph = tidy(simplify(tidy(traced.graph)))
-        program = lower(graph, compiled.__name__.replace("<lambda>", "f"))
+        program = lower(graph, compiled.__name__.replace("<lambda>", "f"), flags=traced.flags)
     return Lowered(compiled.__name__, traced, tree, graph, program)
 
 

@@ -20,6 +20,7 @@ import builtins
 import inspect
 import types
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Protocol, TypeAlias, cast
@@ -98,6 +99,9 @@ class Hooks(Protocol):
 
     def check(self, test: object, message: Value | None, place: Place, /) -> object:
         """Return what ``assert`` should see as its test."""
+
+    def handling(self, types: Value, /) -> AbstractContextManager[object]:
+        """Return the context for what is in a ``try`` with ``except`` clauses for ``types()``."""
 
     def present(self, value: object, /) -> object:
         """Return the value of a variable that may have been given one in one arm of a branch only."""

@@ -188,6 +188,24 @@ class Control(Scoped):
         arguments = [self.visit(node.iter), load(body.name, place), *self._constants(names, dead, place), going]
         return [body, at(ast.Expr(hook("each", arguments, place)), place)]
 
+    def visit_Try(self, node: ast.Try) -> ast.AST:
+        return self._handled(node)
+
+    def visit_TryStar(self, node: ast.TryStar) -> ast.AST:
+        return self._handled(node)
+
+    def _handled(self, node: ast.Try | ast.TryStar) -> ast.AST:
+        """The body of a ``try`` inside a context that knows what its ``except`` clauses catch."""
+        place = node.body[0]
+        caught = [clone(h.type) if h.type else load("BaseException", place) for h in node.handlers]
+        self.generic_visit(node)
+        if self.current is None or not node.handlers:
+            return node
+        kinds = at(ast.Tuple(cast("list[ast.expr]", caught), ast.Load()), place)
+        context = ast.withitem(hook("handling", [self._thunk(kinds)], kinds))
+        node.body = [at(ast.With([context], node.body), place)]
+        return node
+
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
         if self.current is None or (node.msg is not None and _assigns(node.msg)):
             return self.generic_visit(node)

@@ -12,14 +12,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from symgrad.errors import TraceError
+from symgrad.frontend.raising import current_flag, goes_on
 from symgrad.frontend.tracer import Tracer, value, wrap
 from symgrad.frontend.tracing import current_trace
 from symgrad.frontend.tree import TreeDef, flatten, unflatten
 from symgrad.ir.graph import Graph, substitute
-from symgrad.ir.node import CONSTANT, PARAM, SIZE, Node, param, region_scope
+from symgrad.ir.node import CONSTANT, PARAM, SIZE, Node, param, region_scope, splat
 from symgrad.ir.sizes import current, same_shape, shown
 from symgrad.ir.types import DType, Size, TensorType, boolean, f64, i64, promote
 from symgrad.ops import pointwise as p
+from symgrad.ops.check import check
 from symgrad.ops.control import cond, results_of
 from symgrad.ops.kinds import number
 from symgrad.ops.loop import Layout, loop, new_trips
@@ -32,17 +34,35 @@ MOST_ROUNDS = 4  # tracings of a body until its state keeps its dtypes
 
 @dataclass(eq=False)
 class Region:
-    """A region while it is traced: its parameters, the nodes made in it, and the leaves that its function gave."""
+    """A region while it is traced: its parameters, the nodes made in it, and the leaves that its function gave.
+
+    ``entry`` stands for the flag that its checks take from outside, ``flag`` is what the last one gives on.
+    """
 
     params: tuple[Node, ...]
     table: dict[tuple[Any, ...], Node] = field(default_factory=dict)
     leaves: list[Any] = field(default_factory=list)
     tree: TreeDef | None = None
+    entry: Node = field(default_factory=lambda: param(TensorType(boolean)))
+    flag: Node = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.flag = self.entry
+
+    @property
+    def checked(self) -> bool:
+        """Whether there are checks in it."""
+        return self.flag is not self.entry
 
     def run(self, function: Callable[[], Any]) -> Any:
-        """Call a function whose nodes belong to the region."""
-        with region_scope(self.table):
-            return function()
+        """Call a function whose nodes and checks belong to the region."""
+        trace = current_trace()
+        outside, trace.flag = trace.flag, self.flag
+        try:
+            with region_scope(self.table):
+                return function()
+        finally:
+            self.flag, trace.flag = trace.flag, outside
 
     def trace(self, function: Callable[[], Any]) -> Region:
         """Run the user's function and keep its leaves, as tracers."""
@@ -53,6 +73,14 @@ class Region:
 
         self.leaves, self.tree = self.run(leaves)
         return self
+
+    def tried(self, function: Callable[[], Any]) -> bool:
+        """``trace``, and whether the function gives a result at all."""
+        results: list[Any] = []
+        if not self.run(lambda: goes_on(lambda: results.append(function()))):
+            return False
+        self.trace(results.pop)
+        return True
 
 
 def _traced(x: Any) -> Any:
@@ -132,8 +160,13 @@ def common_dtype(*kinds: tuple[DType, bool]) -> DType:
 
 def branch(test: Any, then: Function, otherwise: Function, *, names: Sequence[str] = (), what: str = "a branch") -> Any:
     """The results of one of two functions without arguments, chosen when the program runs."""
-    arms = [Region(()).trace(f) for f in (then, otherwise)]
-    left, right = arms
+    left, right = arms = [Region(()), Region(())]
+    if not left.tried(then):
+        only_checks(predicate_of(test, f"the condition of {what}"), left)
+        return otherwise()
+    if not right.tried(otherwise):
+        only_checks(p.not_(predicate_of(test, f"the condition of {what}")), right)
+        return then()
     if left.tree != right.tree:
         raise TraceError(f"the arms of {what} give different structures: {left.tree} and {right.tree}")
     assert left.tree is not None
@@ -150,9 +183,27 @@ def joined(
     ]
     dtypes = [d for d, _ in kinds]
     results = [r.run(functools.partial(_cast, given, dtypes)) for r, given in zip(arms, leaves, strict=True)]
+    flags: list[Node] = []
+    if any(r.checked for r in arms):
+        flags = [current_flag()]
+        for r, given in zip(arms, results, strict=True):
+            r.params = (r.entry,)
+            given.append(r.flag)
     graphs, captured = close(arms, results)
-    out = results_of(cond(predicate, *captured, then=graphs[0], otherwise=graphs[1]))
+    out = results_of(cond(predicate, *flags, *captured, then=graphs[0], otherwise=graphs[1]))
+    if flags:
+        current_trace().flag = out.pop()
     return [wrap(n, weak=w) for n, (_, w) in zip(out, kinds, strict=True)]
+
+
+def only_checks(predicate: Node, arm: Region) -> None:
+    """The checks of an arm that is left by an exception, under its condition."""
+    last, inside = arm.flag, set(arm.table.values())
+    if last.op is check and last.args[0] is arm.entry and inside.isdisjoint(last.args[2:]):
+        both = p.and_(predicate, last.args[1]) if splat(last.args[1]) is not True else predicate
+        current_trace().flag = check(current_flag(), both, *last.args[2:], **dict(last.attrs))
+    else:
+        joined(wrap(predicate), (arm, Region(())), ([], []), names=(), what="a branch")
 
 
 def _cast(leaves: Sequence[Any], dtypes: Sequence[DType]) -> list[Node]:
@@ -227,7 +278,9 @@ def run_loop(steps: Steps, body: Function, init: Any, *, names: Sequence[str] = 
         after, ys, ys_tree = _split(region, state, what)
         new = _promoted(state, after, names, what)
         if new is None:
-            return _assembled(steps, state, region, (after, ys, ys_tree))
+            region.params = (index, *carry, *([region.entry] if region.checked else []), *slices)
+            ran = _assembled(steps, state, region, (after, ys, ys_tree))
+            return _checked_before(steps, body, init, names=names, what=what) if ran is None else ran
         state = new
     raise TraceError(f"the state of {what} changes its dtypes again and again")
 
@@ -264,31 +317,57 @@ def _promoted(state: State, after: Sequence[Any], names: Sequence[str], what: st
     return None if same else State(nodes, weak, state.tree)
 
 
-def _assembled(steps: Steps, state: State, region: Region, given: tuple[list[Any], list[Any], TreeDef]) -> Ran:
+def _checked_before(steps: Steps, body: Function, init: Any, *, names: Sequence[str], what: str) -> Ran:
+    """A loop in whose test there are checks: it is made before the loop, and at the end of each trip for the next."""
+    test = steps.test
+    assert test is not None
+
+    def truth(index: Any, state: Any) -> Any:
+        return wrap(predicate_of(test(index, state), "the condition of a loop"), weak=True)
+
+    def trip(index: Any, state: Any, slices: list[Any]) -> Any:
+        after, ys = body(index, state[0], slices)
+        return (after, truth(index + 1, after)), ys
+
+    first = truth(wrap(number(0, i64), weak=True), init)
+    again = Steps(test=lambda index, state: state[1], xs=steps.xs, reverse=steps.reverse)
+    ran = run_loop(again, trip, (init, first), names=names, what=what)
+    return Ran(ran.state[0], ran.ys, ran.ys_tree)
+
+
+def _assembled(steps: Steps, state: State, region: Region, given: tuple[list[Any], list[Any], TreeDef]) -> Ran | None:
+    """The loop; None when there are checks in its test."""
     after, ys, ys_tree = given
+    flags = [region.flag] if region.checked else []
 
     def nodes() -> list[Node]:
-        return [*_cast(after, [n.dtype for n in state.nodes]), *map(value, ys)]
+        return [*_cast(after, [n.dtype for n in state.nodes]), *flags, *map(value, ys)]
 
     regions, results = [region], [region.run(nodes)]
     if steps.test is not None:
         test = steps.test
         index, carry = param(TensorType(i64)), state.params()
         region = Region((index, *carry)).trace(lambda: test(wrap(index, weak=True), state.tracers(carry)))
+        if region.checked:
+            return None
+        region.params = (index, *carry, *([region.entry] if flags else []))
         regions.append(region)
         results.append([region.run(lambda: predicate_of(region.leaves[0], "the condition of a loop"))])
     graphs, captured = close(regions, results)
     node = loop(
         *state.nodes,
+        *([current_flag()] if flags else []),
         *steps.xs,
         *captured,
         body=graphs[0],
         condition=graphs[1] if len(graphs) > 1 else None,
         length=steps.length,
         trips=new_trips(),
-        layout=Layout(len(state.nodes), len(steps.xs)),
+        layout=Layout(len(state.nodes) + len(flags), len(steps.xs)),
         reverse=steps.reverse,
     )
     out = results_of(node)
     count = len(state.nodes)
+    if flags:
+        current_trace().flag = out.pop(count)
     return Ran(state.tracers(out[:count]), out[count:], ys_tree)

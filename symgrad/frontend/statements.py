@@ -23,7 +23,8 @@ from symgrad.frontend.containers import run_unchanged
 from symgrad.frontend.lines import located
 from symgrad.frontend.poison import UNBOUND, Poison
 from symgrad.frontend.ranges import TracedRange
-from symgrad.frontend.regions import Region, Steps, joined, predicate_of, run_loop
+from symgrad.frontend.raising import goes_on
+from symgrad.frontend.regions import Region, Steps, joined, only_checks, predicate_of, run_loop
 from symgrad.frontend.tracer import Tracer, is_traced, size_of, value, wrap
 from symgrad.frontend.tracing import current_trace, holding, is_known, run_number, watching_writes
 from symgrad.frontend.tree import TreeDef, flatten, tree_map, unflatten
@@ -58,12 +59,14 @@ class Variables:
 class Arm:
     """One run of a part: what the variables were after it, and the arrays it changed in place, with their new values.
 
-    ``values`` are what ``after`` held at the end of the run, since arrays from outside are put back then.
+    ``values`` are what ``after`` held at the end of the run, since arrays from outside are put back then. A part that
+    ``leaves`` has raised: what it did matters no more.
     """
 
     number: int
     after: tuple[Any, ...]
     values: tuple[Any, ...]
+    leaves: bool
     cells: dict[int, tuple[Tracer, Node, Node]]  # the array, before, after
 
     def roots(self, k: int) -> list[Tracer | None]:
@@ -88,32 +91,20 @@ def _snapshot(leaf: Any) -> Any:
     return wrap(leaf.node, fixed=False) if type(leaf) is Tracer and not leaf.fixed else leaf
 
 
-def _without_raising(part: Function) -> None:
-    """Run a part; what it raises itself would be raised whether or not the program takes it."""
-    try:
-        part()
-    except (SymgradError, _IrregularError):
-        raise
-    except Exception as e:
-        raise TraceError(
-            f"{type(e).__name__} ({e}) is raised under a condition that only the compiled program knows, which this "
-            "version cannot do: check before the call"
-        ) from e
-
-
 def ran(part: Function, variables: Variables) -> Arm:
     """Run a part on the present variables, note what it did, and undo it."""
     before = variables.get()
     try:
         with holding(lambda: before), watching_writes() as log:
             number = run_number()
-            run_unchanged(functools.partial(_without_raising, part), variables.parts, variables.what)
+            answers: list[bool] = []
+            run_unchanged(lambda: answers.append(goes_on(part)), variables.parts, variables.what)
             after = variables.get()
             values = tuple(tree_map(_snapshot, v) for v in after)
             cells = {k: (cell, old, cell.node) for k, (cell, old) in log.items()}
     finally:
         variables.put(before)
-    return Arm(number, after, values, cells)
+    return Arm(number, after, values, not answers[0], cells)
 
 
 # --- if --------------------------------------------------------------------------------------------------------------
@@ -132,8 +123,11 @@ def traced_branch(
     def both() -> None:
         _branch(test, (then, otherwise), Variables(names, get, put, (then, otherwise), _at("if", place)), place)
 
+    flag = current_trace().flag
+
     def one() -> Any:
         put(before)
+        current_trace().flag = flag
         return (then if decided_now(test) else otherwise)()
 
     with holding(lambda: before):
@@ -190,8 +184,16 @@ def _branch(test: Any, parts: tuple[Function, Function], variables: Variables, p
     """Run both arms, each in a region, and join what they did to variables and to arrays that they changed in place."""
     regions = (Region(()), Region(()))
     left = regions[0].run(functools.partial(ran, parts[0], variables))
+    if left.leaves:
+        only_checks(predicate_of(test, f"the condition of {_at('if', place)}"), regions[0])
+        parts[1]()
+        return
     with holding(lambda: left.after), holding(lambda: (cell for cell, _, _ in left.cells.values())):
         right = regions[1].run(functools.partial(ran, parts[1], variables))
+    if right.leaves:
+        only_checks(p.not_(predicate_of(test, f"the condition of {_at('if', place)}")), regions[1])
+        parts[0]()
+        return
     kinds = [_kind(name, x, y) for name, x, y in zip(variables.names, left.after, right.after, strict=True)]
     together = [k for k, kind in enumerate(kinds) if kind == "join"]
     cells = {**left.cells, **right.cells}
@@ -288,7 +290,7 @@ def traced_each(
     items: Any, body: Function, get: Get, put: Put, names: tuple[str, ...], place: str, more: Function | None
 ) -> Any:
     """A ``for`` over a range or over the rows of an array, rolled. NotImplemented when only unrolling will do."""
-    before, over = get(), _iteration(items)
+    before, over, flag = get(), _iteration(items), current_trace().flag
     if over is None:
         return NotImplemented
     try:
@@ -297,6 +299,7 @@ def traced_each(
             _rolled(Loop(Variables(names, get, put, (body, more), what), body, more, over, what))
     except (TraceError, _IrregularError):
         put(before)
+        current_trace().flag = flag
         if over.length is None and not _countable(over.count):
             raise
         return NotImplemented
@@ -370,9 +373,10 @@ class Carried:
 def _rolled(loop: Loop) -> None:
     """One loop of the program. It is traced until no more arrays and variables turn out to belong to its state."""
     variables = loop.variables
-    before = variables.get()
+    before, flag = variables.get(), current_trace().flag
     carried = Carried([k for k in variables.bound() if _is_state(before[k]) and _root(before[k]) is None], {}, {})
     for _ in range(MOST_ATTEMPTS):
+        current_trace().flag = flag
         with holding(lambda: before), holding(carried.cells.values):
             found, state, last = _attempt(loop, carried, before)
         if not any((found.bound, found.cells, found.fresh)):
@@ -448,8 +452,10 @@ def _attempt(loop: Loop, carried: Carried, before: tuple[Any, ...]) -> tuple[Car
 
         with holding(lambda: (x for values in entered for x in values)):
             done = ran(part, loop.variables)
-        written = done.cells
         trips[:] = [done]
+        if done.leaves:
+            return state, ()
+        written = done.cells
         missing.bound = [k for k in _rebound(carried, before, done.after) if _is_state(before[k])]
         missing.cells = {k: cell for k, (cell, _, _) in written.items() if k not in carried.cells}
         missing.fresh = _first_bound(loop, carried, before, done.values)
@@ -470,7 +476,8 @@ def _attempt(loop: Loop, carried: Carried, before: tuple[Any, ...]) -> tuple[Car
             enter(state)
             answers.append(True if loop.test is None else loop.test())
 
-        ran(part, loop.variables)
+        if ran(part, loop.variables).leaves:
+            return False
         return answers[0] if loop.over is None else _and(index < _count(loop.over), answers[0])
 
     over = loop.over

@@ -19,6 +19,7 @@ from symgrad.frontend.leaves import Input, Static, enter, is_callable_object, is
 from symgrad.frontend.lengths import TracedSize
 from symgrad.frontend.lines import is_internal
 from symgrad.frontend.masked import Masked
+from symgrad.frontend.raising import ends
 from symgrad.frontend.tracer import Tracer, argument, value
 from symgrad.frontend.tracing import Trace, activate
 from symgrad.frontend.tree import TreeDef, flatten, unflatten
@@ -58,9 +59,13 @@ class Truth:
 
 @dataclass(frozen=True, eq=False)
 class Traced:
-    """A traced call. ``inputs`` are the parameters of numeric leaves, ``captures`` those of values from outside."""
+    """A traced call. ``inputs`` are the parameters of numeric leaves, ``captures`` those of values from outside.
+
+    The last ``flags`` results of the graph, one at most, are that of its checks.
+    """
 
     graph: Graph
+    flags: int
     sizes: Sizes
     inputs: tuple[Input, ...]
     captures: tuple[tuple[Reach, Input], ...]
@@ -71,6 +76,11 @@ class Traced:
     tree: TreeDef
     rewrites: tuple[str, ...]
     labels: Mapping[Node, str]
+
+    @property
+    def unchecked(self) -> Graph:
+        """The graph without its checks."""
+        return Graph(self.graph.params, self.graph.results[: len(self.graph.results) - self.flags])
 
     def captured(self) -> list[Any] | None:
         """Values from outside as they are now; None when the program was not made for them."""
@@ -144,15 +154,17 @@ def trace_call(
             recorder.know(root)
         inputs, arguments = _arguments(leaves, sizes, trace, free)
         args, kwargs = unflatten(tree, arguments)
-        leaked = None
+        leaked, given = None, []  # type: tuple[str | None, list[Any]]
         try:
             try:
-                result = fun(*args, **kwargs)
+                ended = ends(lambda: given.append(fun(*args, **kwargs)))
             finally:
                 leaked = recorder.settle()
+            if trace.refused is not None:
+                raise trace.refused
             if leaked is not None:
                 raise TraceError(f"{leaked} outside the function would keep a traced value; return the value instead")
-            out_leaves, out_tree = flatten(result)
+            out_leaves, out_tree = flatten(given[0] if ended else None)
             outputs, nodes = _outputs(out_leaves)
             return _finished(trace, recorder, sizes, inputs, outputs, nodes, out_tree)
         except SymgradError as e:
@@ -200,7 +212,8 @@ def _finished(
 ) -> Traced:
     captures = tuple(recorder.inputs.values())
     params = (*(i.param for i in inputs), *(entered.param for _, entered in captures))
-    graph = Graph(params, tuple(nodes))
+    flags = [] if trace.flag is None else [trace.flag]
+    graph = Graph(params, (*nodes, *flags))
     rewrites = rewrites_applied(graph) if trace.stabilize else []
     if trace.stabilize:
         graph = stabilise(graph)
@@ -213,8 +226,8 @@ def _finished(
     pins = tuple((params.index(n), v) for n, v in trace.pins.items() if n in known)
     truths = tuple(_truth(n, answer, params) for n, answer in trace.truths.items() if known.issuperset(_params(n)))
     return Traced(
-        canonical(graph), sizes, tuple(inputs), captures, tuple(recorder.guards.values()), pins, truths, tuple(outputs),
-        tree, tuple(rewrites), dict(trace.labels),
+        canonical(graph), len(flags), sizes, tuple(inputs), captures, tuple(recorder.guards.values()), pins, truths,
+        tuple(outputs), tree, tuple(rewrites), dict(trace.labels),
     )  # fmt: skip
 
 

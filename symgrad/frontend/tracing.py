@@ -61,7 +61,9 @@ class Trace:
 
     ``truths``: the conditions on such numbers that Python asked for, and their answers. ``labels``: names that
     the user's functions give to values, where they are asked for. ``stabilize``: naive forms may be replaced by stable
-    ones.
+    ones. ``flag``: what the last check gave on, in the graph at hand (None: there was none). ``texts``: values that
+    were formatted, numbered. ``handlers``: what surrounding ``except`` clauses catch; ``refused``: the error when one
+    would have to.
     """
 
     known: dict[Node, Any] = field(default_factory=dict)
@@ -69,6 +71,10 @@ class Trace:
     truths: dict[Node, bool] = field(default_factory=dict)
     labels: dict[Node, str] = field(default_factory=dict)
     stabilize: bool = True
+    flag: Node | None = None
+    texts: dict[Any, int] = field(default_factory=dict)
+    handlers: list[Callable[[], Any]] = field(default_factory=list)
+    refused: SymgradError | None = None
 
     def decide(self, node: Node) -> bool | None:
         """The truth of ``node``, which the trace then holds for only; None when it is not known."""

@@ -19,6 +19,7 @@ from symgrad.autodiff.reverse import pull
 from symgrad.autodiff.rules import Linear
 from symgrad.errors import DTypeError, ShapeError, SourceLine, SymgradError, TraceError
 from symgrad.frontend.hooks import prepared
+from symgrad.frontend.raising import LeavesError, run_checked
 from symgrad.frontend.tracer import Tracer, argument, is_traced, value, wrap
 from symgrad.frontend.tracing import current_trace
 from symgrad.frontend.tree import TreeDef, flatten, leaf_paths, unflatten
@@ -58,17 +59,17 @@ def about(error: SymgradError, fun: Any) -> SymgradError:
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """A function traced on fresh parameters: ``results`` in terms of ``params``, which stand for ``actual``."""
+    """A function traced on fresh parameters: ``results`` in terms of ``params``; what they stand for is ``outside``."""
 
     params: tuple[Node, ...]
-    actual: tuple[Node, ...]
+    outside: dict[Node, Node]
     results: tuple[Node, ...]
     tree: TreeDef
     weak: tuple[bool, ...]
 
     def place(self, nodes: Sequence[Node]) -> list[Node]:
         """Nodes with the actual arguments in place of the parameters."""
-        return substitute(nodes, dict(zip(self.params, self.actual, strict=True)))
+        return substitute(nodes, self.outside)
 
     def rebuilt(self, nodes: Sequence[Node]) -> Any:
         """Placed nodes in the structure of the results."""
@@ -89,18 +90,24 @@ def trace_piece(
     for q, a in zip(params, actual, strict=True):
         if a in trace.known:
             trace.known[q] = trace.known[a]
-    out = call([argument(q, weak=w) for q, w in zip(params, weak, strict=True)])
+    given, checks = run_checked(lambda: call([argument(q, weak=w) for q, w in zip(params, weak, strict=True)]))
     for q, a in zip(params, actual, strict=True):
         if q in trace.pins:
             trace.pin(a)
     for noted in (trace.truths, trace.labels):
         _placed(noted, dict(zip(params, actual, strict=True)))
-    leaves, tree = flatten(out)
-    nodes = tuple(_result(fun, leaf) for leaf in leaves)
-    nodes = tidy(Graph(params, nodes)).results
+    leaves, tree = flatten(given[0] if given else None)
+    nodes = tuple(_result(fun, leaf) for leaf in leaves) if given else ()
+    graph = tidy(Graph(params, (*nodes, *checks.results)))
     if trace.stabilize:
-        nodes = stabilise(Graph(params, nodes)).results
-    return Piece(params, tuple(actual), nodes, tree, tuple(is_weak(x) for x in leaves))
+        graph = stabilise(graph)
+    outside = {**dict(zip(params, actual, strict=True)), checks.entry: checks.before}
+    for flag in substitute(graph.results[len(nodes) :], outside):
+        checks.give_on(flag)
+    if not given:
+        raise LeavesError
+    nodes = graph.results[: len(nodes)]
+    return Piece(params, outside, nodes, tree, tuple(is_weak(x) for x in leaves))
 
 
 def _placed(noted: dict[Node, Any], actual: dict[Node, Node]) -> None:
@@ -441,9 +448,16 @@ def vmap(fun: Function, in_axes: Any = 0, out_axes: Any = 0) -> Function:
             inner_args, inner_kwargs = unflatten(tree, new)
             return prepared(fun)(*inner_args, **inner_kwargs)
 
-        out, out_tree = flatten(call())
-        results = [_ANY if _is_text(x) else value(x) for x in out]
-        found = batch(results, {q: (nodes[k], batched[k][1] or 0) for k, q in inner.items()}, size)
+        given, checks = run_checked(call)
+        out, out_tree = flatten(given[0] if given else None)
+        results = [_ANY if _is_text(x) else value(x) for x in out] if given else []
+        found = batch([*results, *checks.results], {q: (nodes[k], batched[k][1] or 0) for k, q in inner.items()}, size)
+        if checks.results:
+            outside = substitute([n for n, _ in found], {checks.entry: checks.before})
+            found = [(n, axis) for n, (_, axis) in zip(outside, found, strict=True)]
+            checks.give_on(*found.pop())
+        if not given:
+            raise LeavesError
         where = _out_axes(out_axes, unflatten(out_tree, out), out_tree)
         placed = [_result_axis(n, a, w, size, fun) for (n, a), w in zip(found, where, strict=True)]
         return unflatten(out_tree, [x if _is_text(x) else wrap(n) for n, x in zip(placed, out, strict=True)])

@@ -9,11 +9,11 @@ Buffers do not overlap unless they are the same buffer. Statements run in order.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
-from symgrad.ir.types import DType, Size, boolean, i64
+from symgrad.ir.types import DType, Size, TensorType, boolean, i64
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,12 +239,29 @@ class Buffer:
     data: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """What a status means: the Python exception to raise and its message."""
+@dataclass(frozen=True, eq=False, slots=True)
+class Site:
+    """A place in the user's program that may end the call; ``make`` gives its exception from values of the program."""
 
     exception: str
     message: str
+    make: Callable[[Sequence[Any]], BaseException]
+
+    def __str__(self) -> str:
+        return f"{self.exception}({self.message!r})"
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What a status means: the Python exception to raise and its message, or how its ``site`` makes it.
+
+    ``values`` are the temporaries in which the program leaves what that takes, with their types.
+    """
+
+    exception: str
+    message: str
+    site: Site | None = None
+    values: tuple[tuple[str, TensorType], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,11 @@ Arrays are positional, attributes keyword-only. ``partials`` and ``vjp``/``jvp``
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from symgrad.ir.loops import Block, Const, Expr, Load, ScalarFn, Stmt, Store, Var, add, extent, mul
+from symgrad.ir.loops import Block, Const, Expr, Load, ScalarFn, Site, Stmt, Store, Var, add, extent, mul
 from symgrad.ir.types import DType, Shape, TensorType, i64, product
 
 if TYPE_CHECKING:
@@ -101,6 +101,9 @@ class NestBuilder(Protocol):
 
     def fail(self, exception: str, message: str) -> Stmt:
         """A statement that ends the call with a Python exception."""
+
+    def fail_at(self, site: Site, values: Sequence[Place]) -> Stmt:
+        """A statement that ends the call with the exception that a place of the user's program makes of values."""
 
     def loop(self, shape: Shape, body: Callable[[Index], Block]) -> Block:
         """Loops over all indices of ``shape``, the last axis innermost."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from symgrad.ir.graph import Graph, size_parameters
@@ -23,6 +23,7 @@ from symgrad.ir.loops import (
     For,
     Let,
     Program,
+    Site,
     Stmt,
     Var,
     const_index,
@@ -89,6 +90,10 @@ class Lowering:
         failures = self.whole.failures
         return Fail(failures.setdefault(Failure(exception, message), len(failures) + 1))
 
+    def fail_at(self, site: Site, values: Sequence[Place]) -> Stmt:
+        failures, kept = self.whole.failures, tuple((v.buffer, v.type) for v in values)
+        return Fail(failures.setdefault(Failure(site.exception, site.message, site, kept), len(failures) + 1))
+
     def born(self, trips: str) -> Var:
         return self.whole.trips.setdefault(trips, Var(trips, i64))
 
@@ -151,12 +156,15 @@ def distinct_results(graph: Graph) -> Graph:
     return Graph(graph.params, tuple(out))
 
 
-def lower(graph: Graph, name: str) -> Program:
-    """The Program of ``graph``, whose buffers are its params, then its results."""
+def lower(graph: Graph, name: str, *, flags: int = 0) -> Program:
+    """The Program of ``graph``, whose buffers are its params, then its results but for the last ``flags``.
+
+    These are computed, and not given out: what they say, the status says.
+    """
     low = _begun(Whole(), graph)
     for k, p in enumerate(low.graph.params):
         low.buffers[p] = Buffer(f"a{k}", p.dtype, product(p.shape), "input")
-    for k, r in enumerate(low.graph.results):
+    for k, r in enumerate(low.graph.results[: len(graph.results) - flags]):
         low.buffers[root(r)] = Buffer(f"r{k}", r.dtype, product(r.shape), "output")
     _name_the_rest(low, _temporaries(low))
     return _assemble(low, name, _written(low, outermost=True))

@@ -30,9 +30,9 @@ from symgrad.lower.rebuild import map_block
 
 
 def in_registers(program: Program) -> Program:
-    """The program without memory for scalars that it only loads and stores."""
+    """The program without memory for scalars that it only loads and stores; what a failure tells stays in memory."""
     scalars = {b.name: b for b in program.buffers if b.kind == "temp" and b.elements == 1} if program.buffers else {}
-    for name in _kept_in_memory(program.body):
+    for name in (*_kept_in_memory(program.body), *(name for f in program.failures for name, _ in f.values)):
         scalars.pop(name, None)
     if not scalars:
         return program

@@ -17,6 +17,7 @@ from symgrad.ir.op import Fold, Generate, Leaf, Nest, Region, Scalar, View
 from symgrad.ir.types import Dim, Shape, Size
 from symgrad.lower.pack import is_packed
 from symgrad.lower.shapes import loops, memory_of, repeats, root, small_tail, swapped_source, widens, written_out
+from symgrad.ops.check import holds_checks
 from symgrad.ops.pointwise import MAXIMUM, MINIMUM
 
 DEAR = 18  # from this cost on a value is stored rather than computed twice: one elementary function
@@ -88,10 +89,28 @@ def owner(n: Node) -> Node:
 
 def schedule(graph: Graph) -> Schedule:
     """Decide storage, then group tasks greedily into nests."""
-    nodes = graph.nodes()
+    nodes = _checks_first(graph.nodes())
     stored = _stored(graph, nodes)
     tasks = [t for n in nodes if n in stored for t in _tasks(n)]
     return Schedule(tuple(_grouped(tasks, stored)), frozenset(stored))
+
+
+def _checks_first(nodes: list[Node]) -> list[Node]:
+    """Nodes that may end the call, each with what it needs, before all others: what follows may never end."""
+    may_fail = [n for n in nodes if n.op.name == "checked_index" or holds_checks(n)]
+    if not any(n.op.name != "checked_index" for n in may_fail):
+        return nodes
+    out: dict[Node, None] = {}
+    for n in may_fail:
+        needed, stack = set[Node](), [n]
+        while stack:
+            m = stack.pop()
+            if m not in out and m not in needed:
+                needed.add(m)
+                stack.extend(m.args)
+        out.update(dict.fromkeys(sorted(needed, key=lambda m: m.serial)))
+    out.update(dict.fromkeys(nodes))
+    return list(out)
 
 
 def _tasks(n: Node) -> list[Task]:

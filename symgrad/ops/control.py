@@ -10,12 +10,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from symgrad.errors import TraceError
-from symgrad.ir.graph import Graph, substitute
+from symgrad.ir.graph import Graph, inline
 from symgrad.ir.node import GET, Node, TupleType, make, param
 from symgrad.ir.op import Op, Region, register
 from symgrad.ir.sizes import same_shape
 from symgrad.ir.types import Size, TensorType
 from symgrad.ops import pointwise as p
+from symgrad.ops.check import blocking, flags_of
 from symgrad.ops.kinds import or_zero
 from symgrad.ops.views import batched as repeated
 from symgrad.ops.views import broadcast, to_front
@@ -92,13 +93,18 @@ def _cond_batch(
     """One predicate for all lanes chooses a batched arm; one for each lane chooses among the results of both arms."""
     (predicate, *rest), (dp, *dims) = args, axes
     operands = [a if d is None else to_front(a, d) for a, d in zip(rest, dims, strict=True)]
-    mapped = [d is not None for d in dims]
+    flags = flags_of([then, otherwise]) if dp is not None else set[int]()
+    operands = [repeated(size, a, None) if k in flags and dims[k] is None else a for k, a in enumerate(operands)]
+    mapped = [d is not None or k in flags for k, d in enumerate(dims)]
     arms = [batched_graph(batch, g, size, mapped) for g in (then, otherwise)]
     axes_out: list[int | None] = [0] * len(then.results)
     if dp is None:
         return cond(predicate, *operands, then=arms[0], otherwise=arms[1]), axes_out
     lanes = to_front(predicate, dp)
-    left, right = (substitute(g.results, dict(zip(g.params, operands, strict=True))) for g in arms)
+    left, right = (
+        inline(Graph(g.params, tuple(blocking(g, flags, others))), *operands)
+        for g, others in zip(arms, (p.not_(lanes), lanes), strict=True)
+    )
     return [p.select(along(lanes, a), a, b) for a, b in zip(left, right, strict=True)], axes_out
 
 

@@ -15,12 +15,13 @@ from typing import Any
 import numpy as np
 
 from symgrad.errors import TraceError
-from symgrad.ir.graph import Graph, dependents, substitute, topological
+from symgrad.ir.graph import Graph, dependents, inline, topological
 from symgrad.ir.node import GET, PARAM, Node, TupleType, fresh_serial, param
 from symgrad.ir.op import Op, Region, register
 from symgrad.ir.sizes import same_shape
 from symgrad.ir.types import Size, TensorType, boolean, size_named, size_names
 from symgrad.ops import pointwise as p
+from symgrad.ops.check import blocking, flags_of
 from symgrad.ops.control import Pull, Push, along, batched_graph, get, results_of
 from symgrad.ops.folds import sum_
 from symgrad.ops.kinds import filled, or_zero, zeros
@@ -424,13 +425,15 @@ def _mapped_carry(
 def _frozen_when_done(body: Graph, test: Graph, layout: Layout) -> Graph:
     """A batched body in which a lane whose condition is false keeps its carry; it also gives which lanes are alive."""
     index, carry, _, consts = layout.params(body)
-    (alive,) = substitute(test.results, dict(zip(test.params, (index, *carry, *consts), strict=True)))
+    (alive,) = inline(test, index, *carry, *consts)
+    body = Graph(body.params, tuple(blocking(body, flags_of([body]), p.not_(alive))))
     return Graph(body.params, (*_kept(alive, body, layout), *layout.results(body.results)[1], alive))
 
 
 def _frozen_off_tape(body: Graph, layout: Layout, size: Size) -> Graph:
     """A batched body over the tape of another loop: a lane that was not alive keeps its carry and gives zeros."""
     alive = param(TensorType(boolean, (size,)))
+    body = Graph(body.params, tuple(blocking(body, flags_of([body]), p.not_(alive))))
     index, carry, slices, consts = layout.params(body)
     ys = [p.select(along(alive, y), y, zeros(y.shape, y.dtype)) for y in layout.results(body.results)[1]]
     return Graph((index, *carry, alive, *slices, *consts), (*_kept(alive, body, layout), *ys))

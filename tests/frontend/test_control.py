@@ -220,14 +220,20 @@ def test_arms_keep_their_value_when_the_condition_is_plain(fake):
     assert [entry[0] for entry in side.seen] == ["choose"]
 
 
-def test_an_assertion_on_a_traced_value_warns(fake):
+def test_an_assertion_on_a_traced_value_is_a_branch_whose_other_arm_raises(monkeypatch):
     def f(x):
         assert Unknown(x > 3), "message"
         return x
 
-    fake()
-    with pytest.warns(UserWarning, match=r"the assertion at line \d+ is on a traced value"):
-        assert rewrite(f, Both())(1) == 1
+    seen = []
+    monkeypatch.setattr(
+        statements, "traced_branch", lambda test, then, otherwise, *rest: seen.append((test.truth, then, otherwise))
+    )
+    assert rewrite(f, Both())(5) == 5
+    ((holds, then, otherwise),) = seen
+    assert holds and then() is None
+    with pytest.raises(AssertionError, match=r"^message$"):
+        otherwise()
 
 
 # ---- poison ---------------------------------------------------------------------------------------------------------
