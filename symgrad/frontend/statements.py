@@ -185,12 +185,14 @@ def _branch(test: Any, parts: tuple[Function, Function], variables: Variables, p
     regions = (Region(()), Region(()))
     left = regions[0].run(functools.partial(ran, parts[0], variables))
     if left.leaves:
+        del left  # lest it keep arrays in use
         only_checks(predicate_of(test, f"the condition of {_at('if', place)}"), regions[0])
         parts[1]()
         return
     with holding(lambda: left.after), holding(lambda: (cell for cell, _, _ in left.cells.values())):
         right = regions[1].run(functools.partial(ran, parts[1], variables))
     if right.leaves:
+        del left, right
         only_checks(p.not_(predicate_of(test, f"the condition of {_at('if', place)}")), regions[1])
         parts[0]()
         return

@@ -125,5 +125,6 @@ def _is_operand(loop: Node, parameter: int) -> bool:
 
 
 def blocking(graph: Graph, flags: set[int], block: Node) -> list[Node]:
-    """The results of a graph whose flags are set as well where ``block`` holds."""
-    return substitute(graph.results, {graph.params[k]: or_(graph.params[k], block) for k in sorted(flags)})
+    """The results of a graph whose flags are set as well in the lanes, their first axis, where ``block`` holds."""
+    params = [graph.params[k] for k in sorted(flags)]
+    return substitute(graph.results, {q: or_(q, broadcast(block, shape=q.shape, axes=(0,))) for q in params})

@@ -53,8 +53,9 @@ class Names:
 class Writer:
     """Writes one function after the other."""
 
-    def __init__(self, pick: Pick) -> None:
+    def __init__(self, pick: Pick, *, raising: bool = False) -> None:
         self.pick = pick
+        self.raising = raising
         self.lines: list[str] = []
         self.indent = 0
         self.names = Names()
@@ -209,6 +210,8 @@ class Writer:
             makers.append(self.assign_pair)
         if names.flags:
             makers.append(self.assign_flag)
+        if self.raising:
+            makers.append(self.assertion)
         makers[self.pick(len(makers))]()
 
     def assign_float(self) -> None:
@@ -273,6 +276,22 @@ class Writer:
         )
         self.line(text)
 
+    # --- exceptions ---
+
+    def message(self) -> str:
+        shown = [f"{{{self.one(self.names.floats)}:.6g}}", f"{{{self.number(1)}:.6g}}"]
+        shown += [f"{{{self.integer(1)}}}"] if self.names.ints else []
+        shown += [f"{{np.sum({self.one(self.names.arrays)}):.6g}}"] if self.names.arrays else []
+        self.count += 1
+        return f'f"{self.count}: {self.one(shown)} {self.one(shown)}"'
+
+    def assertion(self) -> None:
+        self.line(f"assert {self.condition()}, {self.message()}")
+
+    def raise_(self) -> None:
+        kind = self.one(["ValueError", "KeyError", "RuntimeError"])
+        self.line(f"raise {kind}({self.message()})")
+
     # --- statements with others inside ---
 
     def body(self, at_most: int = 3) -> None:
@@ -302,11 +321,15 @@ class Writer:
             ends += ["break", "continue"]
         if self.returns:
             ends.append("return")
+        if self.raising:
+            ends += ["raise", "raise"]
         end = self.one(ends)
         if not end or self.chance(2):
             self.body(2)
         if end == "return":
             self.finish()
+        elif end == "raise":
+            self.raise_()
         elif end:
             self.line(end)
 
@@ -441,9 +464,9 @@ class Writer:
             self.finish()
 
 
-def source_of(pick: Pick) -> str:
-    """The text of a program."""
-    writer = Writer(pick)
+def source_of(pick: Pick, *, raising: bool = False) -> str:
+    """The text of a program, which may raise."""
+    writer = Writer(pick, raising=raising)
     for k in range(pick(3)):
         writer.helper(f"helper{k}")
         writer.helpers.append(f"helper{k}")

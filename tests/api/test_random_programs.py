@@ -114,6 +114,71 @@ def test_random_programs(tmp_path_factory: Any, text: str, extra: int) -> None:
     check_program(text, tmp_path_factory.mktemp("programs"), extra, Counter())
 
 
+# --- programs that raise ---------------------------------------------------------------------------------------------
+
+
+def outcome(f: Any, *args: Any) -> Any:
+    """The value of a call, or the type and message of what it raises."""
+    try:
+        return f(*args)
+    except (AssertionError, KeyError, RuntimeError, ValueError) as e:
+        if isinstance(e, sg.SymgradError):
+            raise
+        return type(e), str(e)
+
+
+def check_raising(text: str, folder: Path, lanes: bool, counts: Counter[str]) -> None:
+    """Compiled functions raise exactly when Python does, and the same; where they do not, they are right."""
+    module, truth = module_of(text, folder), Truth(text)
+    arguments = [(x, np.array(y), n) for x, y, n in POINTS]
+    plain = [outcome(module.f, *point) for point in arguments]
+    exact = [outcome(truth, *point) for point in arguments]
+    if any(
+        isinstance(v, tuple) != isinstance(e[0], type) or (not isinstance(v, tuple) and abs(v - float(e[0])) > 1e-13)
+        for v, e in zip(plain, exact, strict=True)
+    ):
+        counts["unstable"] += 1
+        return
+    fine = [point for point, v in zip(arguments, plain, strict=True) if not isinstance(v, tuple)]
+    counts["raise"] += len(plain) - len(fine)
+    f = module.f
+    try:
+        compiled, both = sg.jit(f, stabilize=False), sg.value_and_grad(f, argnums=(0, 1))
+        for point, want in zip(arguments, plain, strict=True):
+            got = outcome(compiled, *point)
+            if not isinstance(want, tuple):
+                close(got, want, 1e-12, f"value at {point}")
+                continue
+            x, y, n = point
+            assert got == want, f"jit at {point}: {got}, not {want}"
+            assert outcome(both, *point) == want
+            assert outcome(sg.jvp, lambda a, b, n=n: f(a, b, n), (x, y), DIRECTION) == want
+        check_derivatives(f, fine, truth, False, counts)
+        if lanes:
+            x, y, n = (np.stack([point[k] for point in arguments]) for k in range(3))
+            got = outcome(sg.vmap(f, in_axes=(0, 0, 0)), x, y, n)
+            if len(fine) < len(plain):
+                assert got in [v for v in plain if isinstance(v, tuple)], f"vmap: {got}, not one of {plain}"
+            else:
+                np.testing.assert_allclose(got, plain, rtol=1e-12, atol=1e-12)
+    except sg.TraceError as e:
+        if not (TWO_NAMES.search(text) or OVER_AN_ARRAY.search(text)) or "make a copy" not in str(e):
+            raise
+        counts["refused"] += 1
+
+
+@st.composite
+def raising_programs(draw: Any) -> str:
+    return source_of(lambda count: draw(st.integers(0, count - 1)), raising=True)
+
+
+@settings(max_examples=COUNT, derandomize=True, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+@given(text=raising_programs(), lanes=st.booleans())
+def test_random_programs_that_raise(tmp_path_factory: Any, text: str, lanes: bool) -> None:
+    note(text)
+    check_raising(text, tmp_path_factory.mktemp("programs"), lanes, Counter())
+
+
 # --- what random programs have found ---------------------------------------------------------------------------------
 
 Y = np.array([0.7, -0.4, 0.2])

@@ -220,11 +220,12 @@ def test_arms_keep_their_value_when_the_condition_is_plain(fake):
     assert [entry[0] for entry in side.seen] == ["choose"]
 
 
-def test_an_assertion_on_a_traced_value_is_a_branch_whose_other_arm_raises(monkeypatch):
+def test_an_assertion_on_a_traced_value_is_a_branch_whose_other_arm_raises(fake, monkeypatch):
     def f(x):
         assert Unknown(x > 3), "message"
         return x
 
+    fake()
     seen = []
     monkeypatch.setattr(
         statements, "traced_branch", lambda test, then, otherwise, *rest: seen.append((test.truth, then, otherwise))
