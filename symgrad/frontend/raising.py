@@ -17,7 +17,7 @@ from typing import Any
 from symgrad.errors import SymgradError, TraceError
 from symgrad.frontend.lines import is_internal, located
 from symgrad.frontend.shown import is_marked, plain, written
-from symgrad.frontend.tracer import Tracer, TracedSize, size_of, value
+from symgrad.frontend.tracer import TracedSize, Tracer, size_of, value
 from symgrad.frontend.tracing import current_trace
 from symgrad.frontend.tree import flatten, unflatten
 from symgrad.ir.loops import Site
@@ -35,6 +35,21 @@ _ROOT = "trace_call"  # the function of this package below which the user's func
 
 class LeavesError(BaseException):
     """Unwinds a part of the program behind which nothing is reached: a check ends the call."""
+
+
+@contextmanager
+def without_checks(name: str) -> Iterator[None]:
+    """TraceError for checks made inside, where they have no place in the program."""
+    trace = current_trace()
+    flag = trace.flag
+    try:
+        yield
+        if trace.flag is not flag:
+            raise TraceError(
+                f"{name}: raise and assert on traced values have no place in a derivative rule: check in the function"
+            )
+    finally:
+        trace.flag = flag
 
 
 def current_flag() -> Node:
@@ -143,10 +158,10 @@ def _text(e: BaseException) -> str:
 
 
 @contextmanager
-def handling(types: Callable[[], Any]) -> Iterator[None]:
-    """What is raised inside may be caught by ``except types()``."""
+def handling(caught: Callable[[], Any]) -> Iterator[None]:
+    """What is raised inside may be caught by ``except caught()``."""
     handlers = current_trace().handlers
-    handlers.append(types)
+    handlers.append(caught)
     try:
         yield
     finally:
@@ -156,8 +171,8 @@ def handling(types: Callable[[], Any]) -> Iterator[None]:
 def refuse_handled(e: BaseException) -> None:
     """TraceError when the user's function would catch the exception, and go on."""
     trace = current_trace()
-    for types in reversed(trace.handlers):
-        if isinstance(e, types()):
+    for caught in reversed(trace.handlers):
+        if isinstance(e, caught()):
             name = "an exception" if isinstance(e, LeavesError) else type(e).__name__
             trace.refused = located(
                 TraceError(
@@ -174,7 +189,7 @@ def refuse_handled(e: BaseException) -> None:
 def _exception(e: BaseException, nodes: dict[Node, int], lines: Sequence[Line]) -> Template:
     """How to make an exception like ``e``, with its cause and context, from the values of ``nodes``."""
     cls = type(e)
-    base = next(c for c in cls.__mro__ if c.__module__ == "builtins")
+    base: Any = next(c for c in cls.__mro__ if c.__module__ == "builtins")  # its slots are set by its __init__
     args, state = _template(e.args, nodes), _template(dict(e.__dict__), nodes)
     cause, context = (
         None if x is None or isinstance(x, SymgradError) else _exception(x, nodes, list(_trail(x)))

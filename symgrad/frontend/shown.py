@@ -61,4 +61,4 @@ def written(text: str, position: Callable[[Node], int]) -> Callable[[Sequence[An
 
 def _formatted(array: Any, of: Callable[[Any], Any], conversion: str, spec: str) -> str:
     value = of(array)
-    return format({"": lambda x: x, "s": str, "r": repr}[conversion](value), spec)
+    return format(str(value) if conversion == "s" else repr(value) if conversion == "r" else value, spec)

@@ -22,8 +22,8 @@ from symgrad.frontend.cell import tangle
 from symgrad.frontend.containers import run_unchanged
 from symgrad.frontend.lines import located
 from symgrad.frontend.poison import UNBOUND, Poison
-from symgrad.frontend.ranges import TracedRange
 from symgrad.frontend.raising import goes_on
+from symgrad.frontend.ranges import TracedRange
 from symgrad.frontend.regions import Region, Steps, joined, only_checks, predicate_of, run_loop
 from symgrad.frontend.tracer import Tracer, is_traced, size_of, value, wrap
 from symgrad.frontend.tracing import current_trace, holding, is_known, run_number, watching_writes

@@ -121,7 +121,7 @@ def _flags(graph: Graph) -> set[Node]:
 def _is_operand(loop: Node, parameter: int) -> bool:
     """Whether a parameter of a loop's body stands for an operand as it is, and is no index or slice."""
     layout = loop.attr("layout")
-    return 0 < parameter <= layout.carry or parameter > layout.carry + layout.xs
+    return bool(0 < parameter <= layout.carry or parameter > layout.carry + layout.xs)
 
 
 def blocking(graph: Graph, flags: set[int], block: Node) -> list[Node]:

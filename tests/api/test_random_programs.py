@@ -155,8 +155,8 @@ def check_raising(text: str, folder: Path, lanes: bool, counts: Counter[str]) ->
             assert outcome(sg.jvp, lambda a, b, n=n: f(a, b, n), (x, y), DIRECTION) == want
         check_derivatives(f, fine, truth, False, counts)
         if lanes:
-            x, y, n = (np.stack([point[k] for point in arguments]) for k in range(3))
-            got = outcome(sg.vmap(f, in_axes=(0, 0, 0)), x, y, n)
+            stacked = [np.stack([point[k] for point in arguments]) for k in range(3)]
+            got = outcome(sg.vmap(f, in_axes=(0, 0, 0)), *stacked)
             if len(fine) < len(plain):
                 assert got in [v for v in plain if isinstance(v, tuple)], f"vmap: {got}, not one of {plain}"
             else:
