@@ -31,5 +31,8 @@ from symgrad.errors import ShapeError as ShapeError
 from symgrad.errors import SymgradError as SymgradError
 from symgrad.errors import TraceError as TraceError
 from symgrad.errors import UnsupportedError as UnsupportedError
+from symgrad.tensor import Tensor as Tensor
+from symgrad.tensor import autograd as autograd
+from symgrad.tensor import tensor as tensor
 
 __version__ = "0.1.0"

@@ -12,7 +12,12 @@ from symgrad.ops.kinds import filled
 
 
 def pull(results: Sequence[Node], cts: Sequence[Linear | None], wrt: Sequence[Node]) -> list[Node | None]:
-    """Cotangents of ``wrt``, None where nothing depends on them.
+    """Cotangents of ``wrt``, None where nothing depends on them."""
+    return [None if ct is None else ct.value for ct in pull_masked(results, cts, wrt)]
+
+
+def pull_masked(results: Sequence[Node], cts: Sequence[Linear | None], wrt: Sequence[Node]) -> list[Linear | None]:
+    """Cotangents of ``wrt`` with the masks of what contributes to them, to be passed on further.
 
     Each node's cotangent is complete before it is passed on, so a node is visited once whatever the sharing.
     """
@@ -40,7 +45,7 @@ def pull(results: Sequence[Node], cts: Sequence[Linear | None], wrt: Sequence[No
             continue
         for a, c in zip(n.args, pullback(n, ct), strict=True):
             contribute(a, c)
-    return [adjoints[w].value if w in adjoints else None for w in wrt]
+    return [adjoints.get(w) for w in wrt]
 
 
 def pull_nodes(results: Sequence[Node], cts: Sequence[Node | None], wrt: Sequence[Node]) -> list[Node | None]:

@@ -1,0 +1,4 @@
+"""Tensors: an imperative language on the same Graph, rules and compiler."""
+
+from symgrad.tensor.native import Tensor as Tensor
+from symgrad.tensor.native import tensor as tensor

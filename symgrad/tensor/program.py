@@ -1,0 +1,289 @@
+"""Recorded operations -> native programs: values that are pending until somebody reads one.
+
+Operations go into one pending ``Segment``. What has been recorded is known by a ``State``: a node of a tree whose
+branches are "this operation on the values at these positions". Recording what was recorded before walks down that tree
+by one look-up for each operation: nothing is built or hashed again, and a program that was compiled for the values
+still in use when a state was reached is found there. A value is immutable: in-place operations make new ones.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+from collections.abc import Sequence
+from types import FrameType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from symgrad.compiler import Call, Executable, compile_graph
+from symgrad.frontend.lines import is_internal
+from symgrad.frontend.tracing import tracing
+from symgrad.ir.graph import Graph, topological
+from symgrad.ir.node import PARAM, Node, constant, param
+from symgrad.ir.types import TensorType, dtype_of
+from symgrad.tensor.operations import Operation, applied, operation
+
+LONG = 600  # a segment of so many values is cut at the next turn of the loop that records it
+LONGEST = 1500  # and here in any case
+MOST_STATES = 300_000
+
+
+class CacheInfo(NamedTuple):
+    """``misses`` counts programs built or loaded, ``compiled`` those of them that had to be compiled."""
+
+    hits: int
+    misses: int
+    currsize: int
+    compiled: int
+
+
+class Value:
+    """An array, or the promise of one: the node that is to be computed, at a position of the pending segment."""
+
+    __slots__ = ("array", "node", "position", "segment")
+
+    def __init__(self, array: Any = None, segment: Segment | None = None, position: int = 0, node: Any = None) -> None:
+        self.array = array
+        self.segment = segment
+        self.position = position
+        self.node = node
+
+    @property
+    def shape(self) -> tuple[Any, ...]:
+        shape: tuple[Any, ...] = self.node.type.shape if self.array is None else np.shape(self.array)
+        return shape
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        if self.array is None:
+            dtype: np.dtype[Any] = self.node.type.dtype.numpy
+            return dtype
+        return self.array.dtype if hasattr(self.array, "dtype") else np.dtype(type(self.array))
+
+    @property
+    def weak(self) -> bool:
+        """Whether it is a Python number, which adapts its dtype."""
+        return type(self.array) in (float, int, bool)
+
+
+class State:
+    """What has been recorded so far in a segment, with what may come next."""
+
+    __slots__ = ("next", "nodes", "operation", "programs")
+
+    def __init__(self, nodes: tuple[Node, ...], operation: Operation | None) -> None:
+        self.nodes = nodes
+        self.operation: Any = operation
+        self.next: dict[Any, State] = {}
+        self.programs: dict[tuple[int, ...], Program] = {}
+
+
+class Program:
+    """A compiled state: the positions of its inputs among those of the segment, and the native call."""
+
+    __slots__ = ("call", "inputs")
+
+    def __init__(self, executable: Executable, inputs: tuple[int, ...]) -> None:
+        self.call: Call = executable.prepare({})
+        self.inputs = inputs
+
+
+class Segment:
+    """Values recorded since the last cut: ``values[k]`` is at position k, ``inputs`` are those that came as arrays."""
+
+    __slots__ = ("inputs", "numbers", "site", "state", "values")
+
+    def __init__(self) -> None:
+        self.state = _root
+        self.values: list[Value] = []
+        self.inputs: list[Value] = []
+        self.numbers: dict[Any, Value] = {}
+        self.site: Any = None
+
+
+_root = State((), None)
+_lock = threading.RLock()
+_segment = Segment()
+_counts = {"hits": 0, "misses": 0, "compiled": 0, "states": 0}
+
+
+def record(function: Any, operands: Sequence[Value]) -> tuple[tuple[Value, ...], Operation | None]:
+    """The results of an operation, or of a function of traced arrays, on values.
+
+    Inside a trace it is applied at once, and the operation is None.
+    """
+    if tracing():
+        return _apply_traced(function, operands), None
+    with _lock:
+        segment = _segment
+        if len(segment.values) >= LONG:
+            segment = _cut_if_due(function)
+        # loops written out: this is the cost of an operation
+        positions = []
+        for v in operands:
+            if v.segment is not segment:
+                _enter(segment, v)
+            positions.append(v.position)
+        key = (function, *positions)
+        state = segment.state.next.get(key)
+        if state is None:
+            state = _extend(segment, key, function)
+        segment.state = state
+        values = segment.values
+        nodes = state.nodes
+        if len(nodes) == 1:
+            out = Value(None, segment, len(values), nodes[0])
+            values.append(out)
+            return (out,), state.operation
+        outs = tuple(Value(None, segment, len(values) + k, n) for k, n in enumerate(nodes))
+        values.extend(outs)
+        return outs, state.operation
+
+
+def number(x: float) -> Value:
+    """A Python number, the same value for the same number in the pending segment."""
+    key = (type(x), x if x else math.copysign(1.0, x))
+    numbers = _segment.numbers
+    found = numbers.get(key)
+    if found is None:
+        found = numbers[key] = Value(x)
+    return found
+
+
+def _enter(segment: Segment, v: Value) -> None:
+    """An array as an input of the segment."""
+    array = v.array
+    if array is None:
+        raise RuntimeError("this tensor holds a value of a trace that has ended, or its program failed")
+    key = type(array) if type(array) in (float, int, bool) else (array.dtype, array.shape)
+    state = segment.state.next.get(key)
+    if state is None:
+        state = segment.state.next[key] = State((param(TensorType(dtype_of(v.dtype), np.shape(array))),), None)
+        _counts["states"] += 1
+    segment.state = state
+    v.segment, v.position, v.node = segment, len(segment.values), state.nodes[0]
+    segment.values.append(v)
+    segment.inputs.append(v)
+
+
+def _extend(segment: Segment, key: tuple[Any, ...], function: Any) -> State:
+    """A branch that was not taken before."""
+    operands = [segment.values[k] for k in key[1:]]
+    nodes = [v.node for v in operands]
+    if type(function) is Operation:
+        step = function
+    else:
+        step = operation(function, tuple(n.type for n in nodes), tuple(v.weak for v in operands))
+    state = segment.state.next[key] = State(tuple(step.applied(nodes)), step)
+    _counts["states"] += 1
+    return state
+
+
+def _apply_traced(function: Any, operands: Sequence[Value]) -> tuple[Value, ...]:
+    nodes = [v.node if v.array is None else constant(v.array) for v in operands]
+    if type(function) is Operation:
+        return tuple(Value(node=n) for n in function.applied(nodes))
+    results, _ = applied(function, nodes, tuple(v.weak for v in operands))
+    return tuple(Value(node=n) for n in results)
+
+
+# --- running ---------------------------------------------------------------------------------------------------------
+
+
+def array_of(v: Value) -> Any:
+    """The array of a value; the pending program is run if need be. It belongs to the value: never change it."""
+    if v.array is None:
+        with _lock:
+            if v.array is None:
+                if v.segment is not _segment:
+                    raise RuntimeError("the value of a traced tensor is known only when the compiled code runs")
+                run_pending(v)
+    return v.array
+
+
+def run_pending(wanted: Value | None = None) -> None:
+    """Compute what is pending and still in use, and begin a new segment.
+
+    When that fails and ``wanted`` does not depend on what failed, only ``wanted`` is computed.
+    """
+    global _segment
+    with _lock:
+        segment = _segment
+        values = segment.values
+        used = map(_UNUSED.__lt__, _references(values))
+        live = tuple(k for k, (v, u) in enumerate(zip(values, used, strict=True)) if u and v.array is None)
+        if live:
+            try:
+                arrays = _run(segment, live)
+            except Exception:
+                if wanted is None or live == (wanted.position,):
+                    raise
+                wanted.array = _run(segment, (wanted.position,))[0]
+                return
+            for k, array in zip(live, arrays, strict=True):
+                v = values[k]
+                v.array, v.segment = array, None
+        segment.values, segment.inputs, segment.numbers = [], [], {}
+        if _counts["states"] > MOST_STATES:
+            _root.next.clear()
+            _counts["states"] = 0
+        _segment = Segment()
+
+
+def _references(values: list[Value]) -> list[int]:
+    return list(map(sys.getrefcount, values))
+
+
+_UNUSED = _references([Value()])[0]  # of a value that only the segment refers to
+
+
+def _run(segment: Segment, live: tuple[int, ...]) -> list[Any]:
+    program = segment.state.programs.get(live)
+    if program is None:
+        program = segment.state.programs[live] = _compile(segment, live)
+    else:
+        _counts["hits"] += 1
+    inputs = segment.inputs
+    return program.call([inputs[k].array for k in program.inputs])
+
+
+def _compile(segment: Segment, live: tuple[int, ...]) -> Program:
+    results = tuple(segment.values[k].node for k in live)
+    used = {n for n in topological(results) if n.op is PARAM}
+    inputs = tuple(k for k, v in enumerate(segment.inputs) if v.node in used)
+    graph = Graph(tuple(segment.inputs[k].node for k in inputs), results)
+    executable = compile_graph(graph, "tensors")
+    _counts["misses"] += 1
+    _counts["compiled"] += executable.native.compiled
+    return Program(executable, inputs)
+
+
+def cache_info() -> CacheInfo:
+    """Programs run that were there, programs made, programs kept, programs compiled."""
+    with _lock:
+        kept = _counts["misses"]
+        return CacheInfo(_counts["hits"], _counts["misses"], kept, _counts["compiled"])
+
+
+def _cut_if_due(function: Any) -> Segment:
+    """Cut a long segment where the loop that records it comes round, so that all its segments are alike."""
+    segment = _segment
+    site = (function, *_site())
+    if segment.site is None:
+        segment.site = site
+    if site == segment.site or len(segment.values) >= LONGEST:
+        run_pending()
+        _segment.site = site
+    return _segment
+
+
+def _site() -> tuple[Any, int]:
+    """The instruction of the user's program that is at work."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and is_internal(frame.f_code.co_filename):
+        frame = frame.f_back
+    return (None, 0) if frame is None else (id(frame.f_code), frame.f_lasti)
+
+
