@@ -111,18 +111,18 @@ def seeded(tensors: Sequence[Any], seeds: Any) -> list[tuple[Edge, Cotangent]]:
 
 def _seed(x: BaseTensor, seed: Any) -> Cotangent:
     if seed is None:
-        if int(np.prod(x.shape)) != 1:
+        if int(np.prod(x._dims)) != 1:
             raise RuntimeError(
-                f"a gradient is made without a seed for scalar outputs only, this one has shape {x.shape}: "
+                f"a gradient is made without a seed for scalar outputs only, this one has shape {x._dims}: "
                 "reduce it to a number, or pass a tensor of its shape"
             )
         return Cotangent(ones_like(x))
     if not isinstance(seed, BaseTensor):
         seed = type(x)._make(as_value(seed, x.dtype))
-    if seed.shape != x.shape:
-        if int(np.prod(seed.shape)) != 1 or int(np.prod(x.shape)) != 1:
-            raise RuntimeError(f"a gradient of shape {seed.shape} was given for a tensor of shape {x.shape}")
-        seed = seed.reshape(x.shape)
+    if seed._dims != x._dims:
+        if int(np.prod(seed._dims)) != 1 or int(np.prod(x._dims)) != 1:
+            raise RuntimeError(f"a gradient of shape {seed._dims} was given for a tensor of shape {x._dims}")
+        seed = seed.reshape(x._dims)
     if seed.dtype != x.dtype:
         seed = seed.astype(x.dtype)
     return Cotangent(seed._value_now(), None, seed._edge)

@@ -53,6 +53,7 @@ class BaseTensor(ABC):
     __slots__ = ("__weakref__", "_edge", "_grad", "_parameter", "_seen", "_value", "_version", "_view", "name")
     __array_priority__ = 2000.0
     _leaf_error: ClassVar[type[Exception]] = RuntimeError  # for in-place operations on leaves that require grad
+    _narrow: ClassVar[bool] = False  # whether integers become float32, and NumPy's numbers adapt as Python's do
 
     _value: Value
     _edge: Edge | None
@@ -99,8 +100,8 @@ class BaseTensor(ABC):
         if MODE.enabled:
             self._check_in_place()
         value = new._value_now()
-        if tuple(value.shape) != self.shape:
-            raise RuntimeError(f"an in-place operation cannot change the shape {self.shape} to {tuple(value.shape)}")
+        if tuple(value.shape) != self._dims:
+            raise RuntimeError(f"an in-place operation cannot change the shape {self._dims} to {tuple(value.shape)}")
         if value.dtype != self.dtype:
             (new,) = apply(bound(_cast, (SLOT, dtype_of(self.dtype)), {}), (new,))
             value = new._value
@@ -129,8 +130,13 @@ class BaseTensor(ABC):
     # --- type ---
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def _dims(self) -> tuple[int, ...]:
+        """The lengths, in every dialect as a tuple."""
         return tuple(self._value_now().shape)
+
+    @property
+    def shape(self) -> Any:
+        return self._dims
 
     @property
     def dtype(self) -> Any:
@@ -147,7 +153,7 @@ class BaseTensor(ABC):
     def __len__(self) -> int:
         if not self.ndim:
             raise TypeError("len() of a 0-d tensor")
-        return self.shape[0]
+        return self._dims[0]
 
     def __iter__(self) -> Iterator[Self]:
         if not self.ndim:
@@ -275,8 +281,8 @@ class BaseTensor(ABC):
     def grad(self, new: Any) -> None:
         if new is not None and not isinstance(new, BaseTensor):
             raise TypeError(f"a gradient is a tensor or None, got {type(new).__name__}")
-        if new is not None and new.shape != self.shape:
-            raise RuntimeError(f"the gradient of a tensor of shape {self.shape} has that shape, got {new.shape}")
+        if new is not None and new._dims != self._dims:
+            raise RuntimeError(f"the gradient of a tensor of shape {self._dims} has that shape, got {new._dims}")
         self._grad = new
 
     def detach(self) -> Self:

@@ -101,8 +101,8 @@ def _observe(step: Step, cts: dict[int, Cotangent], create: bool) -> None:
 def _replaced(step: Step, new: Any, old: Cotangent) -> Cotangent:
     if not isinstance(new, BaseTensor):
         raise TypeError(f"a hook returns a tensor or None, got {type(new).__name__}")
-    if new.shape != tuple(old.value.shape):
-        raise RuntimeError(f"a hook returned a gradient of shape {new.shape}, wanted {tuple(old.value.shape)}")
+    if new._dims != tuple(old.value.shape):
+        raise RuntimeError(f"a hook returned a gradient of shape {new._dims}, wanted {tuple(old.value.shape)}")
     return Cotangent(new._value_now(), None, new._edge)
 
 

@@ -110,7 +110,7 @@ def apply_rule(
     like = type(next(a for a, e in zip(inputs, edges, strict=True) if e is not None))
     step = FunctionStep(tuple(edges if tensors_only else per_argument), like)
     step.function_name, step.backward, step.count_error = name, backward, count_error
-    step.shapes = [(o.shape, o.dtype) if isinstance(o, BaseTensor) else ((), float) for o in outputs]
+    step.shapes = [(o._dims, o.dtype) if isinstance(o, BaseTensor) else ((), float) for o in outputs]
     context._saved = [_kept(t, outputs, step, inputs) for t in context._tensors]
     context._tensors = ()
     step.context = context

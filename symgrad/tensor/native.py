@@ -81,7 +81,7 @@ class Tensor(Shaped):
 
     @property
     def size(self) -> int:
-        return int(np.prod(self.shape))
+        return int(np.prod(self._dims))
 
     def numpy(self) -> Any:
         """The values as a NumPy array of its own."""

@@ -14,7 +14,8 @@ from symgrad.errors import UnsupportedError
 from symgrad.frontend.cell import is_operand, spelled
 from symgrad.frontend.functions import REPLACEMENTS
 from symgrad.frontend.tracing import FUNCTIONS, REDUCTIONS
-from symgrad.tensor.base import BaseTensor, apply, call
+from symgrad.ir.types import f32, f64
+from symgrad.tensor.base import BaseTensor, _cast, apply, call
 from symgrad.tensor.operations import SLOT, bound
 
 Function = Callable[..., Any]
@@ -50,13 +51,27 @@ def named_operator(name: str, operands: int) -> Function:
 
 _OPERATORS = {name: named_operator(name, 2) for name in BINARY.values()}
 _OPERATORS |= {name: named_operator(name, 1) for name in UNARY.values()}
+_TO_FLOAT32 = bound(_cast, (SLOT, f32), {})
 
 
 def binary(name: str, x: Any, y: Any) -> BaseTensor:
     """An operator on two operands, at least one of them a tensor."""
+    if isinstance(x, np.generic) and y._narrow:
+        x = x.item()
+    if isinstance(y, np.generic) and x._narrow:
+        y = y.item()
     if name == "power" and type(y) in (int, float):
-        return apply(bound(FUNCTIONS["operator"], (name, SLOT, y), {}), (x,))[0]
-    return apply(_OPERATORS[name], (x, y))[0]
+        out = apply(bound(FUNCTIONS["operator"], (name, SLOT, y), {}), (x,))[0]
+    else:
+        out = apply(_OPERATORS[name], (x, y))[0]
+    return narrowed(out, x, y) if out._narrow and out._value.node.type.dtype is f64 else out
+
+
+def narrowed(out: BaseTensor, *operands: Any) -> BaseTensor:
+    """As float32 what is float64 only because integers met a Python number or were divided."""
+    if any(getattr(x, "dtype", None) == np.float64 for x in operands if not isinstance(x, np.generic)):
+        return out
+    return apply(_TO_FLOAT32, (out,))[0]
 
 
 def _operand(x: Any) -> bool:

@@ -78,7 +78,7 @@ def dropout(x: Any, p: float = 0.5, training: bool = True) -> Any:
         raise ValueError(f"dropout: p is a probability, got {p}")
     if not training or p == 0:
         return x
-    kept = (generator().random(x.shape) >= p).astype(x.dtype)
+    kept = (generator().random(x._dims) >= p).astype(x.dtype)
     return x * type(x)._make(as_value(kept / (1 - p) if p < 1 else kept))
 
 
@@ -116,8 +116,8 @@ def _loss(function: Callable[..., Any], operands: tuple[Any, ...], reduction: st
 
 
 def _same_shapes(x: Any, target: Any, what: str) -> None:
-    if x.shape != target.shape:
-        raise ValueError(f"{what}: the input has shape {x.shape}, the target {target.shape}; they must be the same")
+    if x._dims != target._dims:
+        raise ValueError(f"{what}: the input has shape {x._dims}, the target {target._dims}; they must be the same")
 
 
 def mse_loss(x: Any, target: Any, reduction: str = "mean") -> Any:

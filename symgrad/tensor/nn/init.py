@@ -14,16 +14,16 @@ from symgrad.tensor.random import generator
 
 def _set(x: BaseTensor, array: Any) -> Any:
     with no_grad():
-        x._replace(as_value(np.broadcast_to(array, x.shape), x.dtype), x._edge)
+        x._replace(as_value(np.broadcast_to(array, x._dims), x.dtype), x._edge)
     return x
 
 
 def fans(x: BaseTensor) -> tuple[int, int]:
     """The number of inputs and of outputs that a weight (out, in, …) connects."""
     if x.ndim < 2:
-        raise ValueError(f"a weight has at least two axes, got shape {x.shape}")
-    inner = int(np.prod(x.shape[2:]))
-    return x.shape[1] * inner, x.shape[0] * inner
+        raise ValueError(f"a weight has at least two axes, got shape {x._dims}")
+    inner = int(np.prod(x._dims[2:]))
+    return x._dims[1] * inner, x._dims[0] * inner
 
 
 def constant_(x: BaseTensor, value: float) -> Any:
@@ -39,11 +39,11 @@ def ones_(x: BaseTensor) -> Any:
 
 
 def uniform_(x: BaseTensor, a: float = 0.0, b: float = 1.0) -> Any:
-    return _set(x, generator().uniform(a, b, x.shape))
+    return _set(x, generator().uniform(a, b, x._dims))
 
 
 def normal_(x: BaseTensor, mean: float = 0.0, std: float = 1.0) -> Any:
-    return _set(x, generator().normal(mean, std, x.shape))
+    return _set(x, generator().normal(mean, std, x._dims))
 
 
 def xavier_uniform_(x: BaseTensor, gain: float = 1.0) -> Any:

@@ -121,7 +121,7 @@ class FlattenLayer(BaseModule):
     """All axes but the first as one."""
 
     def forward(self, x: Any) -> Any:
-        return x.reshape(x.shape[0], -1)
+        return x.reshape(x._dims[0], -1)
 
 
 class IdentityLayer(BaseModule):

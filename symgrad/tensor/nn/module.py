@@ -199,8 +199,8 @@ class BaseModule:
         for name, x in own.items():
             if name in state:
                 new = np.asarray(state[name])
-                if new.shape != x.shape:
-                    raise RuntimeError(f"load_state_dict: {name} has shape {x.shape}, got {new.shape}")
+                if new.shape != x._dims:
+                    raise RuntimeError(f"load_state_dict: {name} has shape {x._dims}, got {new.shape}")
                 with no_grad():
                     x._replace(as_value(new, x.dtype), None)
         return missing, unexpected
@@ -254,4 +254,4 @@ def clear(x: BaseTensor, set_to_none: bool) -> None:
     if set_to_none or x._grad is None:
         x._grad = None
     else:
-        x._grad = type(x)._make(as_value(np.zeros(x.shape, x.dtype)))
+        x._grad = type(x)._make(as_value(np.zeros(x._dims, x.dtype)))
