@@ -33,6 +33,10 @@ from symgrad.errors import TraceError as TraceError
 from symgrad.errors import UnsupportedError as UnsupportedError
 from symgrad.tensor import Tensor as Tensor
 from symgrad.tensor import autograd as autograd
+from symgrad.tensor import func as func
+from symgrad.tensor import nn as nn
+from symgrad.tensor import optim as optim
+from symgrad.tensor import random as random
 from symgrad.tensor import tensor as tensor
 
 __version__ = "0.1.0"

@@ -41,7 +41,7 @@ def backward(
     create_graph: bool = False,
     inputs: Any = None,
 ) -> None:
-    """Add to ``grad`` of the leaves the gradients of ``tensors``, weighted by ``grad_tensors`` (None: one, for scalars).
+    """Add to ``grad`` of the leaves the gradients of ``tensors``, weighted by ``grad_tensors`` (None: one).
 
     The graph is freed unless ``retain_graph``. With ``create_graph`` the gradients can be differentiated again.
     """
@@ -84,9 +84,7 @@ def grad(
             raise RuntimeError(
                 f"input {k} was not used to compute the outputs; with allow_unused=True its gradient is None"
             )
-    return tuple(
-        None if ct is None else type(x)._make(ct.value, ct.edge) for x, ct in zip(wanted, found, strict=True)
-    )
+    return tuple(None if ct is None else type(x)._make(ct.value, ct.edge) for x, ct in zip(wanted, found, strict=True))
 
 
 def edge_of(x: BaseTensor) -> Edge:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from abc import ABC
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
@@ -16,10 +15,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from symgrad.errors import DTypeError
+from symgrad.frontend.tracing import tracing
 from symgrad.ir.types import dtype_of
 from symgrad.tensor.modes import MODE
 from symgrad.tensor.operations import SLOT, bound
-from symgrad.tensor.program import Value, array_of, number, record
+from symgrad.tensor.program import MADE_IN_TRACE, Value, array_of, number, record
 from symgrad.tensor.tape import Cotangent, Edge, Leaf, Step, recorded
 
 Function = Callable[..., Any]
@@ -47,7 +47,7 @@ class RemovableHandle:
         return self._hooks.pop(self._key, None) is not None
 
 
-class BaseTensor(ABC):
+class BaseTensor:
     """An array that records what is done to it. Its dialects say what is the custom where systems differ."""
 
     __slots__ = ("__weakref__", "_edge", "_grad", "_parameter", "_seen", "_value", "_version", "_view", "name")
@@ -59,6 +59,8 @@ class BaseTensor(ABC):
     _edge: Edge | None
     _grad: BaseTensor | None
     _view: View | None
+    _version: int  # how often the value was replaced, of a tensor that is no view
+    _seen: int  # the version of the root that a view was read from
     _parameter: bool  # whether modules count it among their parameters
 
     @classmethod
@@ -386,7 +388,7 @@ def _cast(x: Any, dtype: Any) -> Any:
 
 
 def apply(function: Function, operands: Sequence[Any], like: type[BaseTensor] | None = None) -> list[BaseTensor]:
-    """A function of traced arrays on tensors and numbers, recorded; the results are tensors of the first one's class."""
+    """A function of traced arrays on tensors and numbers, recorded; gives tensors of the first one's class."""
     values, edges = [], []  # type: tuple[list[Value], list[Edge | None]]
     some = False
     for x in operands:
@@ -416,24 +418,28 @@ def as_value(x: Any, dtype: Any = None) -> Value:
     if array.dtype.kind not in "fiub":
         raise DTypeError(f"tensors hold numbers, got {array.dtype}")
     dtype_of(array.dtype)
-    return Value(array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("=")))
+    made = Value(array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("=")))
+    if tracing():
+        made.position = MADE_IN_TRACE
+    return made
 
 
 def call(function: Function, args: tuple[Any, ...], keywords: dict[str, Any], like: type[BaseTensor] | None) -> Any:
     """``function`` of traced arrays on arguments among which are tensors; the rest is part of the operation."""
     operands: list[Any] = []
-
-    def slots(x: Any) -> Any:
-        if isinstance(x, BaseTensor | np.ndarray):
-            operands.append(x)
-            return SLOT
-        if type(x) in (tuple, list):
-            return type(x)(slots(item) for item in x)
-        return x.item() if isinstance(x, np.generic) else x
-
-    fixed = bound(function, slots(args), {k: slots(v) for k, v in keywords.items()})
+    fixed = bound(function, _slotted(args, operands), {k: _slotted(v, operands) for k, v in keywords.items()})
     outs = apply(fixed, operands, like)
     return outs[0] if len(outs) == 1 and not several(outs[0], fixed) else tuple(outs)
+
+
+def _slotted(x: Any, operands: list[Any]) -> Any:
+    """An argument with slots for its arrays, which are appended to ``operands``."""
+    if isinstance(x, BaseTensor | np.ndarray):
+        operands.append(x)
+        return SLOT
+    if type(x) in (tuple, list):
+        return type(x)([_slotted(item, operands) for item in x])
+    return x.item() if isinstance(x, np.generic) else x
 
 
 def several(out: BaseTensor, function: Function) -> bool:

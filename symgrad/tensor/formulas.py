@@ -122,5 +122,3 @@ def cross_entropy_of_shares(x: Any, shares: Any) -> Any:
     """One loss for each row, for a distribution over the classes."""
     axis = -1 if x.ndim == 1 else 1
     return -FUNCTIONS[np.sum](log_softmax(x, axis) * shares, axis=axis)
-
-

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from symgrad.frontend.tracing import tracing
 from symgrad.tensor.base import BaseTensor, as_value
 from symgrad.tensor.modes import MODE, no_grad
@@ -40,6 +42,8 @@ class FunctionStep(Step):
     __slots__ = ("backward", "context", "count_error", "function_name", "shapes")
 
     context: Any
+    function_name: str
+    count_error: type[Exception]
     backward: Callable[..., Any]
     shapes: list[tuple[tuple[int, ...], Any]]
 
@@ -69,8 +73,6 @@ class FunctionStep(Step):
     def _given(self, ct: Cotangent | None, shape: tuple[int, ...], dtype: Any) -> BaseTensor:
         if ct is not None:
             return self.like._make(ct.value, ct.edge)
-        import numpy as np
-
         return self.like._make(Value(np.zeros(shape, dtype)))
 
     def _taken(self, g: Any) -> Cotangent | None:

@@ -15,7 +15,7 @@ from symgrad.autodiff.reverse import pull_masked
 from symgrad.autodiff.rules import Linear
 from symgrad.frontend import functions  # noqa: F401  # fills the table of what NumPy's functions mean
 from symgrad.frontend.lines import where
-from symgrad.frontend.tracer import Tracer, value, wrap
+from symgrad.frontend.tracer import Tracer, call, value, wrap
 from symgrad.ir.graph import Graph, inline, substitute, topological
 from symgrad.ir.node import PARAM, Node, param, set_locator
 from symgrad.ir.types import TensorType, boolean
@@ -142,10 +142,10 @@ def operation(function: Function, types: Sequence[TensorType], weak: Flags) -> O
 
 
 def applied(function: Function, nodes: Sequence[Node], weak: Flags) -> tuple[tuple[Node, ...], bool]:
-    """The results of a function of traced arrays on nodes, and whether it gave a tuple. Errors carry the user's line."""
+    """The results of a function of traced arrays on nodes, and whether it gave a tuple; errors carry lines."""
     locator = set_locator(where)
     try:
-        out = function(*(Tracer(n, weak=w) for n, w in zip(nodes, weak, strict=True)))
+        out = call(function, *(Tracer(n, weak=w) for n, w in zip(nodes, weak, strict=True)))
     finally:
         set_locator(locator)
     several = isinstance(out, tuple | list)

@@ -8,7 +8,6 @@ still in use when a state was reached is found there. A value is immutable: in-p
 
 from __future__ import annotations
 
-import math
 import sys
 import threading
 from collections.abc import Sequence
@@ -18,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from symgrad.compiler import Call, Executable, compile_graph
+from symgrad.errors import TraceError
 from symgrad.frontend.lines import is_internal
 from symgrad.frontend.tracing import tracing
 from symgrad.ir.graph import Graph, topological
@@ -28,6 +28,7 @@ from symgrad.tensor.operations import Operation, applied, operation
 LONG = 600  # a segment of so many values is cut at the next turn of the loop that records it
 LONGEST = 1500  # and here in any case
 MOST_STATES = 300_000
+MADE_IN_TRACE = -1  # the position of a value that is a constant of the trace under way
 
 
 class CacheInfo(NamedTuple):
@@ -144,7 +145,7 @@ def record(function: Any, operands: Sequence[Value]) -> tuple[tuple[Value, ...],
 
 def number(x: float) -> Value:
     """A Python number, the same value for the same number in the pending segment."""
-    key = (type(x), x if x else math.copysign(1.0, x))
+    key = (type(x), x if x else repr(x))  # 0.0 and -0.0 are two
     numbers = _segment.numbers
     found = numbers.get(key)
     if found is None:
@@ -182,11 +183,20 @@ def _extend(segment: Segment, key: tuple[Any, ...], function: Any) -> State:
 
 
 def _apply_traced(function: Any, operands: Sequence[Value]) -> tuple[Value, ...]:
-    nodes = [v.node if v.array is None else constant(v.array) for v in operands]
+    nodes = [_node_in_trace(v) for v in operands]
     if type(function) is Operation:
         return tuple(Value(node=n) for n in function.applied(nodes))
     results, _ = applied(function, nodes, tuple(v.weak for v in operands))
     return tuple(Value(node=n) for n in results)
+
+
+def _node_in_trace(v: Value) -> Node:
+    if v.array is None:
+        node: Node = v.node
+        return node
+    if v.position != MADE_IN_TRACE and not v.weak:
+        raise TraceError("a tensor from outside is used in a compiled function: pass it in as an argument")
+    return constant(v.array)
 
 
 # --- running ---------------------------------------------------------------------------------------------------------
@@ -285,5 +295,3 @@ def _site() -> tuple[Any, int]:
     while frame is not None and is_internal(frame.f_code.co_filename):
         frame = frame.f_back
     return (None, 0) if frame is None else (id(frame.f_code), frame.f_lasti)
-
-

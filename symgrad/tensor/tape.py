@@ -33,7 +33,7 @@ class Edge(NamedTuple):
     """A result of a record."""
 
     record: Step
-    index: int
+    index: int  # type: ignore[assignment]  # hides the method of tuples, which nobody needs here
 
 
 class Cotangent(NamedTuple):

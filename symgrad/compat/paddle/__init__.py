@@ -7,13 +7,40 @@ from symgrad.compat.paddle import nn as nn
 from symgrad.compat.paddle import optimizer as optimizer
 from symgrad.compat.paddle.autograd import grad as grad
 from symgrad.compat.paddle.creation import (
-    arange, bernoulli, empty, eye, full, full_like, get_default_dtype, linspace, normal, ones, ones_like, rand, randint,
-    randn, randperm, seed, set_default_dtype, to_tensor, uniform, zeros, zeros_like,
+    arange,
+    bernoulli,
+    empty,
+    eye,
+    full,
+    full_like,
+    get_default_dtype,
+    linspace,
+    normal,
+    ones,
+    ones_like,
+    rand,
+    randint,
+    randn,
+    randperm,
+    seed,
+    set_default_dtype,
+    to_tensor,
+    uniform,
+    zeros,
+    zeros_like,
 )  # fmt: skip
 from symgrad.compat.paddle.functions import *  # noqa: F403  # every function of tensors, listed there
 from symgrad.compat.paddle.functions import __all__ as _functions
 from symgrad.compat.paddle.tensor import (
-    Tensor, bool_, float32, float64, int8, int16, int32, int64, uint8,
+    Tensor,
+    bool_,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
 )  # fmt: skip
 from symgrad.tensor.modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 

@@ -9,6 +9,7 @@ import numpy as np
 from symgrad.compat.paddle.tensor import Tensor
 from symgrad.tensor import common
 from symgrad.tensor.base import BaseTensor
+from symgrad.tensor.native import several_sizes
 from symgrad.tensor.random import generator
 from symgrad.tensor.random import seed as seed
 
@@ -41,7 +42,7 @@ def _made(array: Any, dtype: Any) -> Tensor:
 
 
 def _shape(shape: Any) -> tuple[int, ...]:
-    return common.several_sizes((shape,))
+    return several_sizes((shape,))
 
 
 def zeros(shape: Any, dtype: Any = None, name: str | None = None) -> Tensor:

@@ -147,7 +147,7 @@ BY_AXIS = (
     "all", "any", "argmax", "argmin", "argsort", "cumprod", "cumsum", "logsumexp", "masked_fill", "squeeze", "std",
     "unsqueeze", "var",
 )  # fmt: skip
-OWN = {
+OWN: dict[str, Callable[..., Any]] = {
     "sum": sum, "prod": prod, "mean": mean, "max": max, "min": min, "norm": norm, "cast": cast, "clip": clip,
     "transpose": transpose, "amax": max, "amin": min,
     "flatten": lambda x, start_axis=0, stop_axis=-1, name=None: common.flatten(x, start_axis, stop_axis),

@@ -6,14 +6,46 @@ from symgrad.compat.torch import autograd as autograd
 from symgrad.compat.torch import nn as nn
 from symgrad.compat.torch import optim as optim
 from symgrad.compat.torch.creation import (
-    arange, as_tensor, bernoulli, empty, empty_like, eye, from_dlpack, from_numpy, full, full_like, get_default_dtype,
-    linspace, manual_seed, normal, ones, ones_like, rand, rand_like, randint, randn, randn_like, randperm,
-    set_default_dtype, tensor, zeros, zeros_like,
+    arange,
+    as_tensor,
+    bernoulli,
+    empty,
+    empty_like,
+    eye,
+    from_dlpack,
+    from_numpy,
+    full,
+    full_like,
+    get_default_dtype,
+    linspace,
+    manual_seed,
+    normal,
+    ones,
+    ones_like,
+    rand,
+    rand_like,
+    randint,
+    randn,
+    randn_like,
+    randperm,
+    set_default_dtype,
+    tensor,
+    zeros,
+    zeros_like,
 )  # fmt: skip
 from symgrad.compat.torch.functions import *  # noqa: F403  # every function of tensors, listed there
 from symgrad.compat.torch.functions import __all__ as _functions
 from symgrad.compat.torch.tensor import (
-    Size, Tensor, bool_, float32, float64, int8, int16, int32, int64, uint8,
+    Size,
+    Tensor,
+    bool_,
+    float32,
+    float64,
+    int8,
+    int16,
+    int32,
+    int64,
+    uint8,
 )  # fmt: skip
 from symgrad.tensor.modes import enable_grad, is_grad_enabled, no_grad, set_grad_enabled
 

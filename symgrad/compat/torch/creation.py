@@ -9,6 +9,7 @@ import numpy as np
 from symgrad.compat.torch.tensor import Tensor, on_processor
 from symgrad.tensor import common
 from symgrad.tensor.base import BaseTensor
+from symgrad.tensor.native import several_sizes
 from symgrad.tensor.random import generator, seed
 
 _default = [np.dtype(np.float32)]
@@ -76,18 +77,18 @@ def _made(array: Any, dtype: Any, requires_grad: bool, device: Any = None) -> Te
 
 
 def zeros(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    return _made(np.zeros(common.several_sizes(size)), dtype, requires_grad, device)
+    return _made(np.zeros(several_sizes(size)), dtype, requires_grad, device)
 
 
 def ones(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    return _made(np.ones(common.several_sizes(size)), dtype, requires_grad, device)
+    return _made(np.ones(several_sizes(size)), dtype, requires_grad, device)
 
 
 empty = zeros
 
 
 def full(size: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    array = np.full(common.several_sizes((size,)), fill_value)
+    array = np.full(several_sizes((size,)), fill_value)
     wanted = array.dtype if dtype is None and array.dtype.kind != "f" else dtype
     return _made(array, wanted, requires_grad, device)
 
@@ -106,18 +107,18 @@ def linspace(start: Any, end: Any, steps: int, *, dtype: Any = None, requires_gr
 
 
 def rand(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    return _made(generator().random(common.several_sizes(size)), dtype, requires_grad, device)
+    return _made(generator().random(several_sizes(size)), dtype, requires_grad, device)
 
 
 def randn(*size: Any, dtype: Any = None, device: Any = None, requires_grad: bool = False) -> Tensor:
-    return _made(generator().standard_normal(common.several_sizes(size)), dtype, requires_grad, device)
+    return _made(generator().standard_normal(several_sizes(size)), dtype, requires_grad, device)
 
 
 def randint(low: int, high: Any = None, size: Any = None, *, dtype: Any = np.int64) -> Tensor:
     """Integers from ``low`` (0 when it is left out) below ``high``."""
     if size is None:
         low, high, size = 0, low, high
-    return _made(generator().integers(low, high, common.several_sizes((size,))), dtype, False)
+    return _made(generator().integers(low, high, several_sizes((size,))), dtype, False)
 
 
 def randperm(n: int) -> Tensor:
@@ -125,7 +126,7 @@ def randperm(n: int) -> Tensor:
 
 
 def normal(mean: Any, std: Any, size: Any = None) -> Tensor:
-    shape = None if size is None else common.several_sizes((size,))
+    shape = None if size is None else several_sizes((size,))
     return _made(generator().normal(np.asarray(mean), np.asarray(std), shape), None, False)
 
 

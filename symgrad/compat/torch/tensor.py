@@ -10,7 +10,7 @@ import numpy as np
 from symgrad.errors import UnsupportedError
 from symgrad.tensor import autograd, common
 from symgrad.tensor.base import BaseTensor, as_value
-from symgrad.tensor.native import Shaped
+from symgrad.tensor.native import Shaped, several_sizes
 from symgrad.tensor.nn import functional as F
 from symgrad.tensor.random import generator
 
@@ -149,10 +149,10 @@ class Tensor(Shaped):
         return common.tile(self, *repeats)
 
     def new_zeros(self, *size: Any) -> Self:
-        return self._like(np.zeros(common.several_sizes(size)))
+        return self._like(np.zeros(several_sizes(size)))
 
     def new_ones(self, *size: Any) -> Self:
-        return self._like(np.ones(common.several_sizes(size)))
+        return self._like(np.ones(several_sizes(size)))
 
     def new_tensor(self, data: Any) -> Self:
         return self._like(data)
@@ -176,10 +176,10 @@ class Tensor(Shaped):
 
 
 METHODS = (
-    "all", "allclose", "amax", "amin", "any", "argmax", "argmin", "argsort", "bmm", "chunk", "cumprod", "cumsum", "diag",
-    "dot", "expand", "flatten", "gather", "index_select", "logsumexp", "masked_fill", "matmul", "maximum", "mean",
-    "minimum", "mm", "mv", "norm", "numel", "outer", "permute", "prod", "sort", "split", "squeeze", "std", "sum", "t",
-    "tril", "triu", "unbind", "unsqueeze", "var",
+    "all", "allclose", "amax", "amin", "any", "argmax", "argmin", "argsort", "bmm", "chunk", "cumprod", "cumsum",
+    "diag", "dot", "expand", "flatten", "gather", "index_select", "logsumexp", "masked_fill", "matmul", "maximum",
+    "mean", "minimum", "mm", "mv", "norm", "numel", "outer", "permute", "prod", "sort", "split", "squeeze", "std",
+    "sum", "t", "tril", "triu", "unbind", "unsqueeze", "var",
 )  # fmt: skip
 for _name in METHODS:
     setattr(Tensor, _name, getattr(common, _name))

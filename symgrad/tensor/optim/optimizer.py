@@ -21,7 +21,7 @@ class BaseOptimizer(ABC):
         self.defaults = defaults
         self.param_groups: list[dict[str, Any]] = []
         self.state: dict[int, dict[str, Any]] = {}
-        given = [params] if isinstance(params, BaseTensor) else list(params)
+        given: list[Any] = [params] if isinstance(params, BaseTensor) else list(params)
         if not given:
             raise ValueError("an optimizer needs parameters, got an empty list")
         for group in given if isinstance(given[0], dict) else [{"params": given}]:
