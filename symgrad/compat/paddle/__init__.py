@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from symgrad.compat.paddle import autograd as autograd
 from symgrad.compat.paddle import nn as nn
 from symgrad.compat.paddle import optimizer as optimizer
@@ -53,3 +55,7 @@ __all__ = [
     "set_default_dtype", "set_grad_enabled", "to_tensor", "uint8", "uniform", "zeros", "zeros_like",
 ]  # fmt: skip
 __all__ += _functions
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(f"symgrad.compat.paddle has no {name!r}: this part of Paddle is not there")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from symgrad.compat.torch import autograd as autograd
 from symgrad.compat.torch import nn as nn
 from symgrad.compat.torch import optim as optim
@@ -60,3 +62,7 @@ __all__ = [
     "randperm", "set_default_dtype", "set_grad_enabled", "tensor", "uint8", "zeros", "zeros_like",
 ]  # fmt: skip
 __all__ += _functions
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(f"symgrad.compat.torch has no {name!r}: this part of PyTorch is not there")

@@ -50,3 +50,7 @@ globals().update(_classes := layer_classes(Layer, __name__))
 
 __all__ = ["Layer", "functional", "initializer"]
 __all__ += list(_classes)
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(f"symgrad.compat.paddle.nn has no {name!r}: this part of Paddle is not there")

@@ -37,3 +37,7 @@ globals().update(_classes := layer_classes(Module, __name__))
 
 __all__ = ["Module", "Parameter", "functional", "init", "utils"]
 __all__ += list(_classes)
+
+
+def __getattr__(name: str) -> Any:
+    raise AttributeError(f"symgrad.compat.torch.nn has no {name!r}: this part of PyTorch is not there")
