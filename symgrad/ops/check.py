@@ -75,7 +75,10 @@ check: Op = register(
         constant=True,
         batch=_batch,
         examples=lambda: [
-            ((np.array([True, False]), np.array([False, False]), np.zeros((2, 3))), {"site": _EXAMPLE, "lanes": ((0,),)})
+            (
+                (np.array([True, False]), np.array([False, False]), np.zeros((2, 3))),
+                {"site": _EXAMPLE, "lanes": ((0,),)},
+            )
         ],
     )
 )
