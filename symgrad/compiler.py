@@ -9,11 +9,12 @@ from array import array
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from symgrad.codegen.llvm import Native, default_cache, load
+from symgrad.codegen.llvm.call import Path, Signature, load_path
 from symgrad.errors import UnsupportedError
 from symgrad.ir.graph import Graph
 from symgrad.ir.loops import Failure, Program
@@ -46,6 +47,7 @@ class Executable:
     program: Program
     native: Native
     room: Room = field(default_factory=lambda: Room(1024))
+    capacity: ClassVar[str] = CAPACITY  # the size that ``room`` gives
 
     def __call__(self, values: Sequence[Any], sizes: Mapping[str, int]) -> list[Any]:
         """Run on arrays and numbers in the order of the graph's params, in any memory layout.
@@ -162,6 +164,15 @@ def compile_graph(graph: Graph, name: str, *, backend: str = "cpu", flags: int =
     graph = tidy(simplify(tidy(graph)))
     program = lower(graph, name, flags=flags)
     return Executable(graph, program, load(program, cache=default_cache()))
+
+
+def call_path(executable: Executable, signature: Signature, objects: Sequence[object], tracing: Any) -> Path:
+    """The native call path of a program; it has room for as many trips as ``executable`` has now."""
+    path = load_path(
+        signature, executable.program, executable.native, objects, tracing, cache=default_cache()
+    )
+    path.set_capacity(executable.room.trips)
+    return path
 
 
 def _evaluated(size: Size, sizes: Mapping[str, int]) -> int:

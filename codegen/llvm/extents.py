@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from symgrad.ir.types import Atom, Dim, Size
 
 
 class Extents:
-    """Appends to ``lines``; ``register(size)`` is the register or literal that holds a size."""
+    """Appends to ``lines``; ``register(size)`` is the register or literal that holds a size.
 
-    def __init__(self, names: Sequence[str], lines: list[str]) -> None:
+    Names are read from ``%sizes``, but for those whose registers are known already.
+    """
+
+    def __init__(self, names: Sequence[str], lines: list[str], known: Mapping[str, str] | None = None) -> None:
         self._places = {name: n for n, name in enumerate(names)}
         self._lines = lines
-        self._known: dict[Atom | Dim, str] = {}
+        self._known: dict[Atom | Dim, str] = dict(known or {})
         self._count = 0
+
+    def known(self, name: str) -> str:
+        """The register of a name; KeyError when it would have to be read."""
+        return self._known[name]
 
     def register(self, size: Size) -> str:
         if not isinstance(size, Dim):

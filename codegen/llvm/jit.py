@@ -12,7 +12,7 @@ import functools
 import itertools
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -73,17 +73,10 @@ def load_text(
     """
     declared = [name for name in _DECLARED.findall(source) if not name.startswith("llvm.")]
     addresses = {**blas.addresses(declared), **(symbols or {})}
-    target = host()
     with _LOCK:
-        key = cache.key(source, _PIPELINE, *dataclasses.astuple(target)) if cache else ""
-        image = cache.get(key) if cache else None
-        compiled = image is None
-        if image is None:
-            image = compile_object(source)
-            if cache:
-                cache.put(key, image)
+        image, compiled = _cached(source, compile_object, cache)
         try:
-            library = _link(image, symbol, addresses)
+            library = _link(image, (symbol,), addresses)
         except RuntimeError as error:
             missing = [n for n in declared if n not in addresses and not binding().address_of_symbol(n)]
             raise UnsupportedError(f"{symbol} cannot be linked; not found: {', '.join(missing)}") from error
@@ -92,14 +85,44 @@ def load_text(
     return Native(library[symbol], compiled, source, call)
 
 
+def load_plain(
+    source: str, exports: Sequence[str], symbols: Mapping[str, int], *, cache: ObjectCache | None = None
+) -> Any:
+    """Compile a module of text as it stands, without the optimiser, and load it.
+
+    Everything it refers to is in ``symbols``. ``library[name]`` is the address of an export, as long as it is kept.
+    """
+    with _LOCK:
+        image, _ = _cached(source, _plain_object, cache)
+        return _link(image, exports, symbols)
+
+
+def _cached(source: str, compiler: Callable[[str], bytes], cache: ObjectCache | None) -> tuple[bytes, bool]:
+    """The object of a module, and whether it had to be compiled."""
+    key = cache.key(source, compiler.__name__, _PIPELINE, *dataclasses.astuple(host())) if cache else ""
+    image = cache.get(key) if cache else None
+    if image is not None:
+        return image, False
+    image = compiler(source)
+    if cache:
+        cache.put(key, image)
+    return image, True
+
+
 def compile_object(source: str) -> bytes:
     """A relocatable object file for this machine."""
     with _LOCK:
         return bytes(_machine(source).emit_object(_optimised(source)))
 
 
-def _link(image: bytes, symbol: str, addresses: Mapping[str, int]) -> Any:
-    builder = binding().JITLibraryBuilder().add_object_img(image).add_current_process().export_symbol(symbol)
+def _plain_object(source: str) -> bytes:
+    return bytes(_machine_of_level(1).emit_object(_parsed(source, _machine_of_level(1))))
+
+
+def _link(image: bytes, exports: Sequence[str], addresses: Mapping[str, int]) -> Any:
+    builder = binding().JITLibraryBuilder().add_object_img(image).add_current_process()
+    for name in exports:
+        builder.export_symbol(name)
     for name, address in addresses.items():
         builder.import_symbol(name, address)
     return builder.link(_linker(), f"symgrad{next(_LIBRARIES)}")
@@ -132,11 +155,17 @@ def _machine_of_level(level: int) -> Any:
     return host().machine(level)
 
 
-def _optimised(source: str) -> Any:
+def _parsed(source: str, machine: Any) -> Any:
     llvm = binding()
     module = llvm.parse_assembly(source, llvm.create_context())
-    machine = _machine(source)
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
+    return module
+
+
+def _optimised(source: str) -> Any:
+    llvm = binding()
+    machine = _machine(source)
+    module = _parsed(source, machine)
     options = llvm.create_pipeline_tuning_options(speed_level=2)
     options.loop_vectorization = options.loop_interleaving = options.loop_unrolling = True
     options.slp_vectorization = source.count("\n") <= _SLP_LINES

@@ -27,16 +27,20 @@ FIXED = (types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type, 
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Reach:
-    """A way to a value outside: ``read()`` follows it again."""
+    """A way to a value outside: ``read()`` follows it again.
+
+    ``owner`` is the reach of what has the attribute or item; of others the namespace, the cell, or the value itself.
+    """
 
     key: Key
     read: Callable[[], Any]
+    owner: Any = None
 
     def attribute(self, name: str) -> Reach:
-        return Reach((*self.key, "attribute", name), lambda: getattr(self.read(), name))
+        return Reach((*self.key, "attribute", name), lambda: getattr(self.read(), name), self)
 
     def item(self, key: Any) -> Reach:
-        return Reach((*self.key, "item", key), lambda: self.read()[key])
+        return Reach((*self.key, "item", key), lambda: self.read()[key], self)
 
     def __str__(self) -> str:
         """As it is written: ``scale``, ``self.layers[0].w``."""
@@ -47,15 +51,46 @@ class Reach:
 
 
 def global_reach(namespace: dict[str, Any], name: str) -> Reach:
-    return Reach(("global", id(namespace), name), lambda: namespace[name])
+    return Reach(("global", id(namespace), name), lambda: namespace[name], namespace)
 
 
 def cell_reach(cell: types.CellType, name: str) -> Reach:
-    return Reach(("cell", id(cell), name), lambda: cell.cell_contents)
+    return Reach(("cell", id(cell), name), lambda: cell.cell_contents, cell)
 
 
 def constant_reach(value: Any) -> Reach:
-    return Reach(("object", id(value)), lambda: value)
+    return Reach(("object", id(value)), lambda: value, value)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Same:
+    """A check for the object itself."""
+
+    value: Any
+
+    def __call__(self, now: Any) -> bool:
+        return now is self.value
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Equal:
+    """A check for what is equal to a value and of its type."""
+
+    value: Any
+
+    def __call__(self, now: Any) -> bool:
+        return type(now) is type(self.value) and bool(now == self.value)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class OfKind:
+    """A check for the type; with a ``length``, also for that."""
+
+    kind: type
+    length: int | None = None
+
+    def __call__(self, now: Any) -> bool:
+        return type(now) is self.kind and (self.length is None or len(now) == self.length)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -113,7 +148,7 @@ class Recorder:
             function = value.__func__
             self._guard(reach, lambda now: getattr(now, "__func__", None) is function)
         elif isinstance(value, EQUAL) or value is None:
-            self._guard(reach, lambda now: type(now) is kind and bool(now == value))
+            self._guard(reach, Equal(value))
         elif isinstance(value, set | frozenset):
             members = frozenset(value)
             self._guard(reach, lambda now: type(now) is kind and now == members)
@@ -220,8 +255,7 @@ def _like(container: Any) -> Callable[[Any], bool]:
     if kind is dict:
         keys = list(container)
         return lambda now: type(now) is dict and list(now) == keys
-    count = len(container)
-    return lambda now: type(now) is kind and len(now) == count
+    return OfKind(kind, len(container))
 
 
 EQUAL = (bool, str, bytes, complex, np.dtype, np.generic, range, slice)
@@ -240,7 +274,7 @@ def _same_object(value: Any, identical: bool) -> Callable[[Any], bool]:
     """A check for the object itself, or for its type; where Python calls methods by itself, also for its state."""
     kind = type(value)
     if not _is_instance(value) or not any(isinstance(getattr(kind, name, None), types.FunctionType) for name in UNSEEN):
-        return lambda now: now is value if identical else type(now) is kind
+        return Same(value) if identical else OfKind(kind)
     state = _state(value)
     return lambda now: (now is value if identical else type(now) is kind) and _state(now) == state
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from symgrad.codegen.llvm.call import Path, callable_type, publish
 from symgrad.compiler import Call, Executable, TapeFullError, compile_graph
 from symgrad.errors import SymgradError, TraceError
 from symgrad.frontend import transforms
@@ -19,13 +20,15 @@ from symgrad.frontend.hooks import LIBRARIES, prepared
 from symgrad.frontend.leaves import Static, is_static, shapeless, token
 from symgrad.frontend.lowered import Lowered, lower_call
 from symgrad.frontend.methods import Bound, Method, owner_name, roots
+from symgrad.frontend.native import native_path
 from symgrad.frontend.trace import Traced, trace_call
 from symgrad.frontend.tracing import tracing
-from symgrad.frontend.tree import TreeDef, flatten, leaf_paths
+from symgrad.frontend.tree import TreeDef, flatten, leaf_paths, unflatten
 
 Function = Callable[..., Any]
 MOST_SHORTCUTS = 256
 MOST_VARIANTS = 64  # of one signature; the oldest goes
+MOST_PATHS = 8  # native call paths of one function: each is asked in turn
 DATA = (int, float, np.ndarray, np.generic, list, tuple, dict)
 TRIES = 3  # traces of one call, when the function changes what it reads from outside
 
@@ -103,9 +106,15 @@ class Shortcut:
 
 
 class Compiled:
-    """``fun`` under a transform, compiled once for each signature. Thread-safe; results never alias arguments."""
+    """``fun`` under a transform, compiled once for each signature. Thread-safe; results never alias arguments.
+
+    Calls that a native path takes (see ``symgrad.frontend.native``) do not reach ``__call__``.
+    """
 
     __symgrad_transform__ = True
+
+    def __new__(cls, *args: Any, **kwargs: Any) -> Compiled:
+        return object.__new__(_CALLABLE)
 
     def __init__(self, fun: Function, transform: str, settings: dict[str, Any], options: Options) -> None:
         functools.update_wrapper(self, fun)
@@ -120,6 +129,8 @@ class Compiled:
         self._is_users = str(getattr(fun, "__module__", "")).partition(".")[0] not in LIBRARIES
         self._variants: dict[Any, tuple[Variant, ...]] = {}
         self._shortcuts: dict[Any, Shortcut] = {}
+        self._paths: dict[Variant, Path | str] = {}
+        self._defaults = _defaults(self._signature) if self._is_users and transform not in ("vmap", "hvp") else ()
         self._owner = owner_name(fun)
         self._method: Compiled | None = None
         self._lock = threading.RLock()
@@ -144,6 +155,8 @@ class Compiled:
                 return shortcut.variant.traced.rebuild(arrays)
         return self._call(args, kwargs, short)
 
+    _slow = __call__  # what native paths call
+
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], short: Any) -> Any:
         if args and self._owner is not None and any(c.__qualname__ == self._owner for c in type(args[0]).__mro__):
             return self.__get__(args[0])(*args[1:], **kwargs)
@@ -155,7 +168,9 @@ class Compiled:
                 self._hits += 1
                 if short is not None:
                     self._remember(short, variant, args, leaves, found[1])
-                return variant(*found)
+                result = variant(*found)
+                self._make_native(variant, leaves, tree)
+                return result
         return self._first_call(leaves, tree, key, shapes)
 
     def _remember(
@@ -172,6 +187,38 @@ class Compiled:
             self._shortcuts = {}
         positions = tuple(where[id(x)] for x in inputs)
         self._shortcuts[short] = Shortcut(variant, variant.executable.prepare(sizes), positions, sizes)
+
+    def _make_native(self, variant: Variant, leaves: list[Any], tree: TreeDef) -> None:
+        """Let calls like this one be native from now on, where that is possible."""
+        path = self._paths.get(variant)
+        if path is None:
+            with self._lock:
+                path = self._paths.get(variant)
+                if path is None:
+                    path = self._paths[variant] = self._native_path(variant, leaves, tree)
+        if isinstance(path, Path):
+            path.set_capacity(variant.executable.room.trips)
+
+    def _native_path(self, variant: Variant, leaves: list[Any], tree: TreeDef) -> Path | str:
+        others = [p for p in self._paths.values() if isinstance(p, Path)]
+        args, kwargs = unflatten(tree, leaves)
+        if len(others) >= MOST_PATHS:
+            return "other programs of the function have them all"
+        if kwargs:
+            return "it has keyword arguments"
+        if isinstance(self.__wrapped__, Method):
+            return "it reads the object whose method it is"
+        made = native_path(variant.traced, variant.executable, args, self._defaults_of(args))
+        if isinstance(made, Path):
+            made.follow(others[-1] if others else None)
+            publish(self, Compiled, made.address)
+        return made
+
+    def _defaults_of(self, args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The defaults of the last arguments, if these are all there are."""
+        if self._signature is None or len(args) != len(self._signature.parameters):
+            return ()
+        return self._defaults
 
     def _first_call(self, leaves: list[Any], tree: TreeDef, key: Any, shapes: tuple[tuple[int, ...], ...]) -> Any:
         with self._lock:
@@ -245,8 +292,6 @@ class Compiled:
         return key, tuple(t[2] for t in tokens if isinstance(t, tuple) and t[0] == "array")
 
     def _bad_argument(self, leaves: list[Any], tree: TreeDef) -> SymgradError:
-        from symgrad.frontend.tree import unflatten
-
         args, kwargs = unflatten(tree, leaves)
         names = transforms.argument_names(self.__wrapped__, len(args))
         named = [(names[k], a) for k, a in enumerate(args)] + list(kwargs.items())
@@ -263,7 +308,8 @@ class Compiled:
     def cache_info(self) -> CacheInfo:
         """Calls answered by a program that was there, programs made, programs kept, programs compiled."""
         kept = sum(map(len, self._variants.values()))
-        own = CacheInfo(self._hits, self._misses, kept, self._compiled)
+        native = sum(p.hits for p in self._paths.values() if isinstance(p, Path))
+        own = CacheInfo(self._hits + native, self._misses, kept, self._compiled)
         return own if self._method is None else CacheInfo(*map(sum, zip(own, self._method.cache_info(), strict=True)))
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
@@ -291,6 +337,10 @@ class Compiled:
 
         return explain(self)
 
+    def path_of(self, variant: Variant) -> Path | str | None:
+        """The native call path of a program, the reason why there is none, or None before the second call."""
+        return self._paths.get(variant)
+
     @property
     def variants(self) -> Sequence[Variant]:
         """The programs made so far."""
@@ -316,6 +366,21 @@ class Compiled:
         if found is self:
             return self.__qualname__
         return Compiled, (self.__wrapped__, self.transform, self.settings, self.options)
+
+
+_CALLABLE = callable_type(Compiled)
+
+
+def _defaults(signature: inspect.Signature | None) -> tuple[Any, ...]:
+    """The defaults of the last positional parameters that are data."""
+    out: list[Any] = []
+    for parameter in reversed(signature.parameters.values() if signature is not None else ()):
+        if parameter.kind not in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            return ()
+        if not isinstance(parameter.default, DATA):
+            break
+        out.insert(0, parameter.default)
+    return tuple(out)
 
 
 def _flat_key(args: tuple[Any, ...]) -> tuple[Any, ...] | None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from symgrad.codegen.llvm.call import Path
 from symgrad.compiler import compile_graph
 from symgrad.errors import UnsupportedError
 from symgrad.frontend import transforms
@@ -190,9 +191,20 @@ def _explained(compiled: Compiled, k: int, variant: Variant) -> str:
             f"  read from outside at each call: {', '.join(str(r) for r, _ in traced.captures) or 'nothing'}",
             f"  may raise: {', '.join(raised) or 'nothing'}",
             f"  assumed of lengths: {', '.join(assumed) or 'nothing'}",
+            f"  calls: {_called(compiled.path_of(variant))}",
             f"  code: {'compiled' if variant.executable.native.compiled else 'from the disk cache'}",
         ]
     )
+
+
+def _called(path: Path | str | None) -> str:
+    match path:
+        case None:
+            return "native from the second one on, if possible"
+        case str():
+            return f"through Python, since {path}"
+        case Path():
+            return "native"
 
 
 def _sizes(temps: list[Any]) -> str:

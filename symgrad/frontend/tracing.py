@@ -6,6 +6,7 @@ A ``Trace`` knows the values of those parameters that stand for Python numbers. 
 
 from __future__ import annotations
 
+import ctypes
 import itertools
 import sys
 import threading
@@ -217,8 +218,19 @@ def activate(trace: Trace) -> Iterator[Trace]:
     before = getattr(_local, "trace", None)
     locator = set_locator(where)
     _local.trace = trace
+    _count(1)
     try:
         yield trace
     finally:
+        _count(-1)
         _local.trace = before
         set_locator(locator)
+
+
+UNDER_WAY = ctypes.c_int64(0)  # traces in all threads: compiled calls are made in Python meanwhile
+_lock = threading.Lock()
+
+
+def _count(change: int) -> None:
+    with _lock:
+        UNDER_WAY.value += change
