@@ -168,9 +168,7 @@ def compile_graph(graph: Graph, name: str, *, backend: str = "cpu", flags: int =
 
 def call_path(executable: Executable, signature: Signature, objects: Sequence[object], tracing: Any) -> Path:
     """The native call path of a program; it has room for as many trips as ``executable`` has now."""
-    path = load_path(
-        signature, executable.program, executable.native, objects, tracing, cache=default_cache()
-    )
+    path = load_path(signature, executable.program, executable.native, objects, tracing, cache=default_cache())
     path.set_capacity(executable.room.trips)
     return path
 

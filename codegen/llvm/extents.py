@@ -16,7 +16,8 @@ class Extents:
     def __init__(self, names: Sequence[str], lines: list[str], known: Mapping[str, str] | None = None) -> None:
         self._places = {name: n for n, name in enumerate(names)}
         self._lines = lines
-        self._known: dict[Atom | Dim, str] = dict(known or {})
+        self._known: dict[Atom | Dim, str] = {}
+        self._known.update(known or {})
         self._count = 0
 
     def known(self, name: str) -> str:

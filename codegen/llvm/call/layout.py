@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import importlib
 import struct
 import sys
 import types
@@ -85,8 +86,7 @@ def _word(owner: object, offset: int) -> int:
 
 
 def _array_api() -> Any:
-    from numpy._core._multiarray_umath import _ARRAY_API as capsule  # type: ignore[attr-defined]  # NumPy's C functions
-
+    capsule = importlib.import_module("numpy._core._multiarray_umath")._ARRAY_API
     pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
     pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
     return (ctypes.c_void_p * (_API_NEW + 1)).from_address(pointer_of(capsule, None))

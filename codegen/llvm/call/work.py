@@ -40,4 +40,10 @@ def _trips(start: Expr, stop: Expr) -> Size | None:
             last = stop.size
         case _:
             return None
-    return last - start.size if isinstance(start, Extent) else last - int(start.value) if isinstance(start, Const) else last
+    return (
+        last - start.size
+        if isinstance(start, Extent)
+        else last - int(start.value)
+        if isinstance(start, Const)
+        else last
+    )
