@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.tensor.base import BaseTensor, apply, as_value
+from symgrad.tensor.base import BaseTensor, as_value
 from symgrad.tensor.engine import accumulate, flow
 from symgrad.tensor.function import Function as Function
 from symgrad.tensor.modes import enable_grad as enable_grad
 from symgrad.tensor.modes import is_grad_enabled as is_grad_enabled
 from symgrad.tensor.modes import no_grad as no_grad
 from symgrad.tensor.modes import set_grad_enabled as set_grad_enabled
+from symgrad.tensor.program import Value, record
 from symgrad.tensor.program import cache_info as cache_info
 from symgrad.tensor.tape import Cotangent, Edge
 
@@ -126,9 +127,9 @@ def _seed(x: BaseTensor, seed: Any) -> Cotangent:
     return Cotangent(seed._value_now(), None, seed._edge)
 
 
-def ones_like(x: BaseTensor) -> Any:
+def ones_like(x: BaseTensor) -> Value:
     """The seed of ones, part of the program."""
-    return apply(_ones, (x,))[0]._value
+    return record(_ones, (x._value_now(),))[0][0]
 
 
 def _ones(x: Any) -> Any:

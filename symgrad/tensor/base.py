@@ -408,7 +408,8 @@ def apply(function: Function, operands: Sequence[Any], like: type[BaseTensor] | 
     if some and MODE.enabled:
         step = recorded(operation, values, results, edges, like)
         if step is not None:
-            return [like._make(v, Edge(step, k) if v.node.dtype.is_float else None) for k, v in enumerate(results)]
+            floats = step.operation.floats
+            return [like._make(v, Edge(step, k) if floats[k] else None) for k, v in enumerate(results)]
     return [like._make(v) for v in results]
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from symgrad.tensor.base import BaseTensor
 from symgrad.tensor.modes import MODE
-from symgrad.tensor.program import run_pending
+from symgrad.tensor.plan import Roots, route
+from symgrad.tensor.program import Value, record_route, run_pending
 from symgrad.tensor.tape import Cotangent, Edge, Leaf, Step, plus
 
 Sink = Callable[[BaseTensor, Cotangent], None]
@@ -39,7 +40,7 @@ def _leading_to(steps: Sequence[Step], wanted: set[Step]) -> list[Step]:
 
 
 def flow(
-    roots: Sequence[tuple[Edge, Cotangent]], *, retain: bool, create: bool, wanted: Sequence[Edge] | None, sink: Sink
+    roots: Roots, *, retain: bool, create: bool, wanted: Sequence[Edge] | None, sink: Sink
 ) -> list[Cotangent | None]:
     """Run backward; leaves give their gradients to ``sink`` unless edges are ``wanted``, whose cotangents return."""
     steps = steps_below([e for e, _ in roots])
@@ -47,38 +48,60 @@ def flow(
         steps = _leading_to(steps, {e.record for e in wanted})
     for step in steps:
         step.check()
-    arrived: dict[Step, dict[int, Cotangent]] = {}
-    for edge, ct in roots:
-        _arrive(arrived, edge, ct)
-    found: dict[Edge, Cotangent] = {}
-    asked = set(wanted or ())
     before, MODE.enabled = MODE.enabled, create
+    found: dict[Edge, Cotangent] = {}
     try:
-        inner = set(steps)
-        for step in steps:
-            cts = arrived.pop(step, None)
-            if cts is None:
-                continue
-            if step.hooks or step.kept:
-                _observe(step, cts, create)
-            for k in cts if asked else ():
-                if (edge := Edge(step, k)) in asked:
-                    found[edge] = cts[k]
-            if isinstance(step, Leaf):
-                tensor = step.tensor()
-                if wanted is None and tensor is not None:
-                    sink(tensor, cts[0])
-                continue
-            for edge_, ct_ in zip(step.edges, step.pull(cts), strict=True):
-                if ct_ is not None and edge_ is not None and edge_.record in inner:
-                    _arrive(arrived, edge_, ct_)
-            if not retain:
-                step.free()
+        way = None if create or wanted is not None else route(roots, steps)
+        if way is None:
+            found = dict.fromkeys(wanted or ())  # type: ignore[arg-type]  # filled by the walk
+            arrived = _walk(roots, steps, found, create)
+            ends = [(leaf, ct) for leaf, ct in arrived if wanted is None]
+        else:
+            key, leaves = way
+            values = record_route(key, lambda: _values_along(roots, steps, leaves))
+            ends = [(leaf, Cotangent(v)) for leaf, v in zip(leaves, values, strict=True) if v is not None]
+        for leaf, ct in ends:
+            tensor = leaf.tensor()
+            if tensor is not None:
+                sink(tensor, ct)
     finally:
         MODE.enabled = before
+    if not retain:
+        for step in steps:
+            step.free()
     if not create:
         run_pending()
     return [found.get(e) for e in wanted or ()]
+
+
+def _values_along(roots: Roots, steps: Sequence[Step], leaves: Sequence[Leaf]) -> list[Value | None]:
+    arrived = {leaf: ct.value for leaf, ct in _walk(roots, steps, {}, False)}
+    return [arrived.get(leaf) for leaf in leaves]
+
+
+def _walk(roots: Roots, steps: Sequence[Step], found: dict[Edge, Any], create: bool) -> list[tuple[Leaf, Cotangent]]:
+    """Pass cotangents from step to step; what arrives at the leaves, and in ``found`` at the edges it names."""
+    arrived: dict[Step, dict[int, Cotangent]] = {}
+    for edge, ct in roots:
+        _arrive(arrived, edge, ct)
+    inner = set(steps)
+    ends: list[tuple[Leaf, Cotangent]] = []
+    for step in steps:
+        cts = arrived.pop(step, None)
+        if cts is None:
+            continue
+        if step.hooks or step.kept:
+            _observe(step, cts, create)
+        for k in cts if found else ():
+            if (seen := Edge(step, k)) in found:
+                found[seen] = cts[k]
+        if isinstance(step, Leaf):
+            ends.append((step, cts[0]))
+            continue
+        for below, passed in zip(step.edges, step.pull(cts), strict=True):
+            if passed is not None and below is not None and below.record in inner:
+                _arrive(arrived, below, passed)
+    return ends
 
 
 def _arrive(arrived: dict[Step, dict[int, Cotangent]], edge: Edge, ct: Cotangent) -> None:

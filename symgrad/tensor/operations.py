@@ -43,19 +43,22 @@ class Pullback:
     results: tuple[tuple[int, int | None] | None, ...]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Operation:
-    """One step of a tensor program: ``graph`` has only its operands as leaves, and constants."""
+    """One step of a tensor program: ``graph`` has only its operands as leaves, and constants.
+
+    ``floats`` says which results are floating-point, so that gradients pass.
+    """
 
     name: str
     graph: Graph
     several: bool  # whether it gives a tuple
+    floats: Flags = field(init=False)
     _saved: dict[Flags, Saved] = field(default_factory=dict)
     _pullbacks: dict[tuple[Flags, Flags, Flags], Pullback] = field(default_factory=dict)
 
-    @property
-    def types(self) -> tuple[TensorType, ...]:
-        return tuple(r.type for r in self.graph.results)
+    def __post_init__(self) -> None:
+        self.floats = tuple(r.dtype.is_float for r in self.graph.results)
 
     def applied(self, nodes: Sequence[Node]) -> list[Node]:
         """The results on other nodes."""

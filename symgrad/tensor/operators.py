@@ -75,7 +75,7 @@ def narrowed(out: BaseTensor, *operands: Any) -> BaseTensor:
 
 
 def _operand(x: Any) -> bool:
-    return isinstance(x, BaseTensor) or is_operand(x)
+    return type(x) is float or isinstance(x, BaseTensor) or is_operand(x)
 
 
 def _forward(name: str) -> Callable[[BaseTensor, Any], Any]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
@@ -72,11 +72,12 @@ class Value:
 class State:
     """What has been recorded so far in a segment, with what may come next."""
 
-    __slots__ = ("next", "nodes", "operation", "programs")
+    __slots__ = ("next", "nodes", "operation", "present", "programs")
 
     def __init__(self, nodes: tuple[Node, ...], operation: Operation | None) -> None:
         self.nodes = nodes
         self.operation: Any = operation
+        self.present: tuple[bool, ...] = ()  # of a route: which of its results there are
         self.next: dict[Any, State] = {}
         self.programs: dict[tuple[int, ...], Program] = {}
 
@@ -141,6 +142,38 @@ def record(function: Any, operands: Sequence[Value]) -> tuple[tuple[Value, ...],
         outs = tuple(Value(None, segment, len(values) + k, n) for k, n in enumerate(nodes))
         values.extend(outs)
         return outs, state.operation
+
+
+def pending() -> Segment:
+    """The segment that operations are recorded in."""
+    return _segment
+
+
+def record_route(key: tuple[object, ...], run: Callable[[], list[Value | None]]) -> list[Value | None]:
+    """The results of ``run``, which records operations, as one step named ``key``; it runs the first time only.
+
+    ``key`` and what has been recorded determine what ``run`` does, unless it brings in values from elsewhere.
+    """
+    with _lock:
+        segment = _segment
+        state = segment.state.next.get(key)
+        if state is None:
+            before, count, inputs = segment.state, len(segment.values), len(segment.inputs)
+            results = run()
+            if _segment is not segment or len(segment.inputs) != inputs:
+                return results
+            state = before.next[key] = State(tuple(v.node for v in results if v is not None), None)
+            state.present = tuple(v is not None for v in results)
+            _counts["states"] += 1
+            del segment.values[count:]  # the steps of the way are known by nobody else
+        segment.state = state
+        out: list[Value | None] = []
+        nodes = iter(state.nodes)
+        for here in state.present:
+            out.append(Value(None, segment, len(segment.values), next(nodes)) if here else None)
+            if here:
+                segment.values.append(out[-1])  # type: ignore[arg-type]  # it is there
+        return out
 
 
 def number(x: float) -> Value:

@@ -99,7 +99,7 @@ class Leaf(Step):
 class Record(Step):
     """One recorded operation."""
 
-    __slots__ = ("active", "operation", "saved")
+    __slots__ = ("active", "operation", "position", "saved", "segment")
 
     def __init__(
         self,
@@ -109,7 +109,13 @@ class Record(Step):
         edges: tuple[Edge | None, ...],
         like: type[BaseTensor],
     ) -> None:
-        super().__init__(edges, like)
+        # as the base class does, written out: this is the cost of an operation
+        self.edges = edges
+        self.like = like
+        self.serial = next(_serial)
+        self.hooks = self.kept = None
+        first = results[0]
+        self.segment, self.position = first.segment, first.position
         self.operation = operation
         self.active = active = tuple([e is not None for e in edges])
         saved = operation.saved(active)
@@ -145,7 +151,7 @@ class Record(Step):
         step = None
         if MODE.enabled:
             edges = (*self._saved_edges(), *(c.edge for c in flowing), *(None for m in masked if m))
-            step = recorded(operation, operands, results, edges, self.like)
+            step = recorded(operation, operands, results, edges, self.like) if any(edges) else None
         return [
             None
             if r is None
@@ -167,8 +173,8 @@ def recorded(
     edges: Sequence[Edge | None],
     like: type[BaseTensor],
 ) -> Record | None:
-    """The record of an operation when some operand has an edge and some result is a float."""
-    if operation is None or not any(edges) or not any(r.node.dtype.is_float for r in results):
+    """The record of an operation on operands of which one has an edge, when some result is a float."""
+    if operation is None or True not in operation.floats:
         return None
     return Record(operation, operands, results, tuple(edges), like)
 
@@ -196,7 +202,7 @@ def plus(a: Cotangent, b: Cotangent, like: type[BaseTensor]) -> Cotangent:
         operands = (a.value, b.value)
         results, operation = record(_plus, operands)
         mask = None
-    if not MODE.enabled:
+    if not MODE.enabled or (a.edge is None and b.edge is None):
         return Cotangent(results[0], mask)
     edges = (a.edge, b.edge, *(None for _ in operands[2:]))
     step = recorded(operation, operands, results, edges, like)

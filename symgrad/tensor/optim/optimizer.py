@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.tensor.base import BaseTensor, apply
+from symgrad.tensor.base import BaseTensor
 from symgrad.tensor.modes import MODE, enable_grad
 from symgrad.tensor.nn.module import clear
 from symgrad.tensor.operations import SLOT, bound
+from symgrad.tensor.program import Value, number, record
 
 
 class BaseOptimizer(ABC):
@@ -102,12 +103,19 @@ class BaseOptimizer(ABC):
 
 def update(
     rule: Callable[..., Any], flags: tuple[Any, ...], params: Sequence[BaseTensor], operands: list[Any], states: int
-) -> list[BaseTensor]:
+) -> Sequence[Value]:
     """Replace parameters by what ``rule(flags, *operands)`` gives, which is one operation; the new states return.
 
     For each parameter the rule gives the new one and ``states`` states.
     """
-    outs = apply(bound(rule, (flags, *(SLOT,) * len(operands)), {}), operands)
-    for k, p in enumerate(params):
-        p._replace(outs[k * (1 + states)]._value, p._edge)
-    return outs
+    key = (rule, flags, len(operands))
+    function = _rules.get(key)
+    if function is None:
+        function = _rules[key] = bound(rule, (flags, *(SLOT,) * len(operands)), {})
+    results, _ = record(function, [x._value_now() if isinstance(x, BaseTensor) else number(x) for x in operands])
+    for p, new in zip(params, results[:: 1 + states], strict=True):
+        p._replace(new, p._edge)
+    return results
+
+
+_rules: dict[Any, Any] = {}

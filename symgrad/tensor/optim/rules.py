@@ -43,7 +43,7 @@ class SGD(BaseOptimizer):
         operands += [float(group[name]) for name in ("lr", "momentum", "dampening", "weight_decay")]
         outs = update(_sgd, flags, params, operands, int(momentum))
         for k, p in enumerate(params if momentum else ()):
-            self.of(p)["momentum_buffer"] = outs[2 * k + 1]
+            self.of(p)["momentum_buffer"] = type(p)._make(outs[2 * k + 1])
 
 
 def _sgd(flags: Any, *operands: Any) -> tuple[Any, ...]:
@@ -101,7 +101,7 @@ class Adam(BaseOptimizer):
         numbers = (group["lr"], one, two, group["eps"], group["weight_decay"], 1 - one**age, 1 - two**age)
         outs = update(_adam, flags, params, [*operands, *map(float, numbers)], len(names))
         for k, p in enumerate(params):
-            states = outs[k * (1 + len(names)) + 1 : (k + 1) * (1 + len(names))]
+            states = map(type(p)._make, outs[k * (1 + len(names)) + 1 : (k + 1) * (1 + len(names))])
             self.of(p).update(zip(names, states, strict=True), step=age)
 
 
