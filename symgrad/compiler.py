@@ -146,7 +146,7 @@ class Call:
         numbers = dict(zip(self.result_numbers, count(made.buffer_info()[0], 8), strict=False))
         outputs = [None if k in numbers else np.empty(*r) for k, r in enumerate(self.results)]
         addresses += [numbers[k] if a is None else a.__array_interface__["data"][0] for k, a in enumerate(outputs)]
-        workspace = _arena(self.workspace)
+        workspace = arena(self.workspace)
         status = self.native(self.buffers(*addresses), self.lengths, workspace)
         if status:
             raise self.raisers[status - 1].exception(workspace)
@@ -190,7 +190,7 @@ def _contiguous(value: Any, dtype: np.dtype[Any]) -> Array:
 _local = threading.local()
 
 
-def _arena(size: int) -> int:
+def arena(size: int) -> int:
     """The address of this thread's workspace of at least ``size`` bytes, aligned to 64."""
     if not size:
         return 0

@@ -14,9 +14,10 @@ from symgrad.tensor.modes import enable_grad as enable_grad
 from symgrad.tensor.modes import is_grad_enabled as is_grad_enabled
 from symgrad.tensor.modes import no_grad as no_grad
 from symgrad.tensor.modes import set_grad_enabled as set_grad_enabled
-from symgrad.tensor.program import Value, record
 from symgrad.tensor.program import cache_info as cache_info
+from symgrad.tensor.program import record
 from symgrad.tensor.tape import Cotangent, Edge
+from symgrad.tensor.values import Value
 
 __all__ = [
     "Function",

@@ -19,8 +19,9 @@ from symgrad.frontend.tracing import tracing
 from symgrad.ir.types import dtype_of
 from symgrad.tensor.modes import MODE
 from symgrad.tensor.operations import SLOT, bound
-from symgrad.tensor.program import MADE_IN_TRACE, Value, array_of, number, record
+from symgrad.tensor.program import MADE_IN_TRACE, array_of, record
 from symgrad.tensor.tape import Cotangent, Edge, Leaf, Step, recorded
+from symgrad.tensor.values import Value, number
 
 Function = Callable[..., Any]
 _handles = itertools.count()
@@ -392,16 +393,20 @@ def apply(function: Function, operands: Sequence[Any], like: type[BaseTensor] | 
     values, edges = [], []  # type: tuple[list[Value], list[Edge | None]]
     some = False
     for x in operands:
-        if isinstance(x, BaseTensor):
+        kind = type(x)
+        if kind is float or kind is int or kind is bool:
+            values.append(number(x))
+            edges.append(None)
+        elif isinstance(x, BaseTensor):
             if like is None:
-                like = type(x)
+                like = kind
             values.append(x._value if x._view is None else x._value_now())
             edge = x._edge
             edges.append(edge)
             if edge is not None:
                 some = True
         else:
-            values.append(number(x) if type(x) in (float, int, bool) else as_value(x))
+            values.append(as_value(x))
             edges.append(None)
     assert like is not None
     results, operation = record(function, values)
@@ -409,7 +414,11 @@ def apply(function: Function, operands: Sequence[Any], like: type[BaseTensor] | 
         step = recorded(operation, values, results, edges, like)
         if step is not None:
             floats = step.operation.floats
+            if len(results) == 1:
+                return [like._make(results[0], Edge(step, 0))]
             return [like._make(v, Edge(step, k) if floats[k] else None) for k, v in enumerate(results)]
+    if len(results) == 1:
+        return [like._make(results[0])]
     return [like._make(v) for v in results]
 
 

@@ -8,8 +8,9 @@ from typing import Any
 from symgrad.tensor.base import BaseTensor
 from symgrad.tensor.modes import MODE
 from symgrad.tensor.plan import Roots, route
-from symgrad.tensor.program import Value, record_route, run_pending
+from symgrad.tensor.program import record_route, run_pending
 from symgrad.tensor.tape import Cotangent, Edge, Leaf, Step, plus
+from symgrad.tensor.values import Value
 
 Sink = Callable[[BaseTensor, Cotangent], None]
 
@@ -49,11 +50,10 @@ def flow(
     for step in steps:
         step.check()
     before, MODE.enabled = MODE.enabled, create
-    found: dict[Edge, Cotangent] = {}
+    found: dict[Edge, Cotangent | None] = dict.fromkeys(wanted or ())
     try:
         way = None if create or wanted is not None else route(roots, steps)
         if way is None:
-            found = dict.fromkeys(wanted or ())  # type: ignore[arg-type]  # filled by the walk
             arrived = _walk(roots, steps, found, create)
             ends = [(leaf, ct) for leaf, ct in arrived if wanted is None]
         else:
@@ -79,7 +79,9 @@ def _values_along(roots: Roots, steps: Sequence[Step], leaves: Sequence[Leaf]) -
     return [arrived.get(leaf) for leaf in leaves]
 
 
-def _walk(roots: Roots, steps: Sequence[Step], found: dict[Edge, Any], create: bool) -> list[tuple[Leaf, Cotangent]]:
+def _walk(
+    roots: Roots, steps: Sequence[Step], found: dict[Edge, Cotangent | None], create: bool
+) -> list[tuple[Leaf, Cotangent]]:
     """Pass cotangents from step to step; what arrives at the leaves, and in ``found`` at the edges it names."""
     arrived: dict[Step, dict[int, Cotangent]] = {}
     for edge, ct in roots:

@@ -10,8 +10,8 @@ import numpy as np
 from symgrad.frontend.tracing import tracing
 from symgrad.tensor.base import BaseTensor, as_value
 from symgrad.tensor.modes import MODE, no_grad
-from symgrad.tensor.program import Value
 from symgrad.tensor.tape import FREED, Cotangent, Edge, Step
+from symgrad.tensor.values import Value
 
 
 class Context:

@@ -14,7 +14,7 @@ from symgrad.frontend.tracing import tracing
 from symgrad.tensor.base import BaseTensor, as_value
 from symgrad.tensor.modes import no_grad
 from symgrad.tensor.nn.module import BaseModule
-from symgrad.tensor.program import Value
+from symgrad.tensor.values import Value
 
 
 def func(module: BaseModule) -> Callable[..., Any]:
@@ -70,4 +70,4 @@ def _arrays(x: Any) -> Any:
     if not isinstance(x, BaseTensor):
         return x
     v = x._value_now()
-    return wrap(v.node) if tracing() and v.array is None else np.array(x._array())
+    return wrap(v.node) if tracing() and v.pending else np.array(x._array())

@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.frontend.tracing import FUNCTIONS
-from symgrad.tensor.base import BaseTensor, apply
+from symgrad.frontend.tracing import FUNCTIONS, tracing
+from symgrad.tensor.base import BaseTensor, View, apply
+from symgrad.tensor.modes import MODE
 from symgrad.tensor.operations import SLOT, bound
+from symgrad.tensor.values import Value
 
 _BASIC = (int, slice, type(None), type(Ellipsis))
 
@@ -48,9 +50,24 @@ def _parts(item: slice) -> tuple[Any, Any, Any]:
 def getitem(x: BaseTensor, key: Any) -> BaseTensor:
     """``x[key]``: a view for integers and slices, else a copy."""
     fixed, arrays = normal(key)
+    now = x._value_now()
+    if now.array is not None and not (x._edge is not None and MODE.enabled) and not tracing():
+        return _sliced(x, fixed, arrays)
     if not arrays:
         return x._view_of(bound(_read, (SLOT, fixed), {}), bound(_written, (SLOT, fixed, SLOT), {}))
     return apply(bound(_read, (SLOT, fixed), {}), (x, *arrays))[0]
+
+
+def _sliced(x: BaseTensor, fixed: Any, arrays: list[Any]) -> BaseTensor:
+    """Items of an array that is there: taken at once, so that another key makes no other program."""
+    rest = iter([np.asarray(a) for a in arrays])
+    taken = np.asarray(x._value.array)[tuple(next(rest) if part is SLOT else part for part in fixed)]
+    out = type(x)._make(Value(taken))
+    if not arrays:
+        root = x if x._view is None else x._view.root
+        read, write = bound(_read, (SLOT, fixed), {}), bound(_written, (SLOT, fixed, SLOT), {})
+        out._view, out._seen = View(x, root, read, write), root._version
+    return out
 
 
 def setitem(x: BaseTensor, key: Any, new: Any) -> None:

@@ -14,16 +14,16 @@ from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from symgrad.compiler import Call, Executable, compile_graph
+from symgrad.compiler import compile_graph
 from symgrad.errors import TraceError
 from symgrad.frontend.lines import is_internal
 from symgrad.frontend.tracing import tracing
 from symgrad.ir.graph import Graph, topological
 from symgrad.ir.node import PARAM, Node, constant, param
 from symgrad.ir.types import TensorType, dtype_of
+from symgrad.tensor.calls import NativeCall
 from symgrad.tensor.operations import Operation, applied, operation
+from symgrad.tensor.values import Value
 
 LONG = 600  # a segment of so many values is cut at the next turn of the loop that records it
 LONGEST = 1500  # and here in any case
@@ -40,35 +40,6 @@ class CacheInfo(NamedTuple):
     compiled: int
 
 
-class Value:
-    """An array, or the promise of one: the node that is to be computed, at a position of the pending segment."""
-
-    __slots__ = ("array", "node", "position", "segment")
-
-    def __init__(self, array: Any = None, segment: Segment | None = None, position: int = 0, node: Any = None) -> None:
-        self.array = array
-        self.segment = segment
-        self.position = position
-        self.node = node
-
-    @property
-    def shape(self) -> tuple[Any, ...]:
-        shape: tuple[Any, ...] = self.node.type.shape if self.array is None else np.shape(self.array)
-        return shape
-
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        if self.array is None:
-            dtype: np.dtype[Any] = self.node.type.dtype.numpy
-            return dtype
-        return self.array.dtype if hasattr(self.array, "dtype") else np.dtype(type(self.array))
-
-    @property
-    def weak(self) -> bool:
-        """Whether it is a Python number, which adapts its dtype."""
-        return type(self.array) in (float, int, bool)
-
-
 class State:
     """What has been recorded so far in a segment, with what may come next."""
 
@@ -79,29 +50,18 @@ class State:
         self.operation: Any = operation
         self.present: tuple[bool, ...] = ()  # of a route: which of its results there are
         self.next: dict[Any, State] = {}
-        self.programs: dict[tuple[int, ...], Program] = {}
-
-
-class Program:
-    """A compiled state: the positions of its inputs among those of the segment, and the native call."""
-
-    __slots__ = ("call", "inputs")
-
-    def __init__(self, executable: Executable, inputs: tuple[int, ...]) -> None:
-        self.call: Call = executable.prepare({})
-        self.inputs = inputs
+        self.programs: dict[tuple[int, ...], NativeCall] = {}
 
 
 class Segment:
     """Values recorded since the last cut: ``values[k]`` is at position k, ``inputs`` are those that came as arrays."""
 
-    __slots__ = ("inputs", "numbers", "site", "state", "values")
+    __slots__ = ("inputs", "site", "state", "values")
 
     def __init__(self) -> None:
         self.state = _root
         self.values: list[Value] = []
         self.inputs: list[Value] = []
-        self.numbers: dict[Any, Value] = {}
         self.site: Any = None
 
 
@@ -176,25 +136,16 @@ def record_route(key: tuple[object, ...], run: Callable[[], list[Value | None]])
         return out
 
 
-def number(x: float) -> Value:
-    """A Python number, the same value for the same number in the pending segment."""
-    key = (type(x), x if x else repr(x))  # 0.0 and -0.0 are two
-    numbers = _segment.numbers
-    found = numbers.get(key)
-    if found is None:
-        found = numbers[key] = Value(x)
-    return found
-
-
 def _enter(segment: Segment, v: Value) -> None:
     """An array as an input of the segment."""
-    array = v.array
-    if array is None:
-        raise RuntimeError("this tensor holds a value of a trace that has ended, or its program failed")
-    key = type(array) if type(array) in (float, int, bool) else (array.dtype, array.shape)
-    state = segment.state.next.get(key)
+    kind = v.kind
+    if kind is None:
+        if v.pending:
+            raise v.error or RuntimeError("the value of a traced tensor is known only when the compiled code runs")
+        kind = v.kind = (v.array.dtype, v.array.shape)
+    state = segment.state.next.get(kind)
     if state is None:
-        state = segment.state.next[key] = State((param(TensorType(dtype_of(v.dtype), np.shape(array))),), None)
+        state = segment.state.next[kind] = State((param(TensorType(dtype_of(v.dtype), v.shape)),), None)
         _counts["states"] += 1
     segment.state = state
     v.segment, v.position, v.node = segment, len(segment.values), state.nodes[0]
@@ -224,12 +175,12 @@ def _apply_traced(function: Any, operands: Sequence[Value]) -> tuple[Value, ...]
 
 
 def _node_in_trace(v: Value) -> Node:
-    if v.array is None:
+    if v.pending:
         node: Node = v.node
         return node
     if v.position != MADE_IN_TRACE and not v.weak:
         raise TraceError("a tensor from outside is used in a compiled function: pass it in as an argument")
-    return constant(v.array)
+    return constant(v.own_array())
 
 
 # --- running ---------------------------------------------------------------------------------------------------------
@@ -239,40 +190,34 @@ def array_of(v: Value) -> Any:
     """The array of a value; the pending program is run if need be. It belongs to the value: never change it."""
     if v.array is None:
         with _lock:
-            if v.array is None:
+            if v.pending and v.error is None:
                 if v.segment is not _segment:
                     raise RuntimeError("the value of a traced tensor is known only when the compiled code runs")
                 run_pending(v)
+            if v.error is not None:
+                raise v.error
+            return v.own_array()
     return v.array
 
 
 def run_pending(wanted: Value | None = None) -> None:
     """Compute what is pending and still in use, and begin a new segment.
 
-    When that fails and ``wanted`` does not depend on what failed, only ``wanted`` is computed.
+    What fails keeps its error, which is raised when it is read; at once unless some other value is ``wanted``.
     """
     global _segment
     with _lock:
         segment = _segment
         values = segment.values
-        used = map(_UNUSED.__lt__, _references(values))
-        live = tuple(k for k, (v, u) in enumerate(zip(values, used, strict=True)) if u and v.array is None)
-        if live:
-            try:
-                arrays = _run(segment, live)
-            except Exception:
-                if wanted is None or live == (wanted.position,):
-                    raise
-                wanted.array = _run(segment, (wanted.position,))[0]
-                return
-            for k, array in zip(live, arrays, strict=True):
-                v = values[k]
-                v.array, v.segment = array, None
-        segment.values, segment.inputs, segment.numbers = [], [], {}
+        live = tuple([k for k, n in enumerate(_references(values)) if n > _UNUSED and values[k].pending])
+        errors = _run(segment, live) if live else []
+        segment.values, segment.inputs = [], []
         if _counts["states"] > MOST_STATES:
             _root.next.clear()
             _counts["states"] = 0
         _segment = Segment()
+        if errors and wanted is None:
+            raise errors[0]
 
 
 def _references(values: list[Value]) -> list[int]:
@@ -282,17 +227,26 @@ def _references(values: list[Value]) -> list[int]:
 _UNUSED = _references([Value()])[0]  # of a value that only the segment refers to
 
 
-def _run(segment: Segment, live: tuple[int, ...]) -> list[Any]:
-    program = segment.state.programs.get(live)
-    if program is None:
-        program = segment.state.programs[live] = _compile(segment, live)
-    else:
-        _counts["hits"] += 1
-    inputs = segment.inputs
-    return program.call([inputs[k].array for k in program.inputs])
+def _run(segment: Segment, live: tuple[int, ...]) -> list[Exception]:
+    """Compute values at some positions; where that fails, all but the ones that fail."""
+    results = [segment.values[k] for k in live]
+    try:
+        program = segment.state.programs.get(live)
+        if program is None:
+            program = segment.state.programs[live] = _compile(segment, live)
+        else:
+            _counts["hits"] += 1
+        program([segment.inputs[k] for k in program.inputs], results)
+    except Exception as e:
+        if len(live) > 1:
+            half = len(live) // 2
+            return _run(segment, live[:half]) + _run(segment, live[half:])
+        results[0].error, results[0].segment = e, None
+        return [e]
+    return []
 
 
-def _compile(segment: Segment, live: tuple[int, ...]) -> Program:
+def _compile(segment: Segment, live: tuple[int, ...]) -> NativeCall:
     results = tuple(segment.values[k].node for k in live)
     used = {n for n in topological(results) if n.op is PARAM}
     inputs = tuple(k for k, v in enumerate(segment.inputs) if v.node in used)
@@ -300,7 +254,7 @@ def _compile(segment: Segment, live: tuple[int, ...]) -> Program:
     executable = compile_graph(graph, "tensors")
     _counts["misses"] += 1
     _counts["compiled"] += executable.native.compiled
-    return Program(executable, inputs)
+    return NativeCall(executable, inputs)
 
 
 def cache_info() -> CacheInfo:

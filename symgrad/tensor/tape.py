@@ -18,7 +18,8 @@ from symgrad.autodiff.rules import add as added
 from symgrad.frontend.tracer import wrap
 from symgrad.tensor.modes import MODE
 from symgrad.tensor.operations import Operation
-from symgrad.tensor.program import Value, record
+from symgrad.tensor.program import record
+from symgrad.tensor.values import Value
 
 if TYPE_CHECKING:
     from symgrad.tensor.base import BaseTensor

@@ -130,6 +130,26 @@ def test_index_arrays_and_masks_read_and_write():
     assert_allclose(x.grad.numpy(), [10.0, 1.0, 0.0, 1.0])
 
 
+def test_slices_of_data_compile_nothing():
+    data, w = sg.tensor(np.arange(20.0).reshape(10, 2)), leaf([1.0, -1.0])
+    counts = []
+    for k in range(0, 10, 2):
+        w.grad = None
+        (data[k : k + 2] @ w).sum().backward()
+        assert_allclose(w.grad.numpy(), data.numpy()[k : k + 2].sum(0))
+        counts.append(sg.autograd.cache_info().misses)
+    assert counts[1] == counts[-1]
+
+
+def test_slice_of_data_is_a_view():
+    data = sg.tensor(np.zeros((3, 2)))
+    row = data[1]
+    row.add_(5.0)
+    data[1, 0] = 7.0
+    assert_allclose(data.numpy(), [[0, 0], [7, 5], [0, 0]])
+    assert_allclose(row.numpy(), [7, 5])
+
+
 def test_repeated_index_adds_gradients():
     x = leaf([1.0, 2.0])
     x[np.array([0, 0, 1])].sum().backward()
@@ -139,10 +159,21 @@ def test_repeated_index_adds_gradients():
 def test_index_out_of_range_raises_and_other_values_stay_readable():
     x = sg.tensor([1.0, 2.0])
     good = x * 3.0
-    bad = x[sg.tensor([5])]
+    bad = good[sg.tensor([5])]
+    worse = bad * 2.0
+    other = leaf(3.0)
     with pytest.raises(IndexError):
-        bad.numpy()
+        (other * other).backward()  # what was pending ran with it
+    assert other.grad.item() == 6.0
+    (other * other).backward()  # but only once
+    for failed in (bad, worse):
+        with pytest.raises(IndexError):
+            failed.numpy()
+    with pytest.raises(IndexError):
+        bad + 1.0
     assert_allclose(good.numpy(), [3.0, 6.0])
+    with pytest.raises(IndexError):
+        x[sg.tensor([5])]
 
 
 def test_gradient_is_changed_by_item():

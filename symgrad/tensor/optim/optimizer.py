@@ -12,7 +12,8 @@ from symgrad.tensor.base import BaseTensor
 from symgrad.tensor.modes import MODE, enable_grad
 from symgrad.tensor.nn.module import clear
 from symgrad.tensor.operations import SLOT, bound
-from symgrad.tensor.program import Value, number, record
+from symgrad.tensor.program import record
+from symgrad.tensor.values import Value, number
 
 
 class BaseOptimizer(ABC):
