@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from numpy._core.multiarray import get_handler_name
 
 import symgrad as sg
 from symgrad.codegen.llvm.call import unavailable
@@ -486,3 +487,81 @@ def test_a_long_call_lets_others_run():
         done.set()
         sys.setswitchinterval(usual)
     assert meanwhile > 3
+
+
+# --- memory of large results ----------------------------------------------------------------------------------------
+
+LARGE = 200_000  # float64s: above a megabyte
+
+
+@pytest.fixture
+def doubled():
+    f = sg.jit(lambda x: x * 2)
+    for n in (3, 4, 4):
+        f(np.ones(n))
+    return f
+
+
+def test_large_results_come_from_the_pool_and_are_ordinary_arrays(doubled):
+    x = np.arange(float(LARGE))
+    result = doubled(x)
+    assert get_handler_name(result) == "symgrad_pool" and get_handler_name(doubled(np.ones(9))) == "default_allocator"
+    assert_same(result, x * 2)
+    assert result.flags.num == np.empty(LARGE).flags.num
+    result.resize(LARGE * 2, refcheck=False)
+    np.testing.assert_array_equal(result, np.r_[x * 2, np.zeros(LARGE)])
+    result.resize(5, refcheck=False)
+    np.testing.assert_array_equal(result, [0.0, 2.0, 4.0, 6.0, 8.0])
+    assert pickle.loads(pickle.dumps(result)).sum() == 20.0
+
+
+def test_memory_of_a_dead_result_is_taken_again_and_never_that_of_a_live_one(doubled):
+    kept, seen = [], set()
+    for k in range(40):
+        result = doubled(np.full(LARGE, float(k)))
+        seen.add(result.ctypes.data)
+        if k % 4 == 0:
+            kept.append((k, result))
+        del result
+    assert all((result == 2 * k).all() for k, result in kept)
+    assert len({result.ctypes.data for _, result in kept}) == len(kept)
+    assert len(seen) < 20
+
+
+def test_a_view_keeps_the_memory(doubled):
+    view = doubled(np.arange(float(LARGE)))[::2]
+    others = [doubled(np.zeros(LARGE)) for _ in range(12)]
+    np.testing.assert_array_equal(view, np.arange(0.0, LARGE, 2) * 2)
+    assert len(others) == 12
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_pool_keeps_a_bounded_amount():
+    program = """
+    import numpy as np, symgrad as sg
+    f = sg.jit(lambda x: x * 2)
+    for n in (3, 4, 4): f(np.ones(n))
+    def resident(): return int(open("/proc/self/statm").read().split()[1]) * 4096 / 2**20
+    x = np.ones(60 << 17)
+    f(x)
+    before = resident()
+    results = [f(x[: len(x) - 20_000 * k]) for k in range(12)]
+    assert resident() - before > 500
+    del results
+    assert resident() - before < 300, resident() - before
+    for k in range(100):
+        assert f(x[: 200_000 + 9_000 * k])[-1] == 2
+    assert resident() - before < 400, resident() - before
+    """
+    run = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
+
+
+def test_a_result_outlives_its_function(doubled):
+    f = sg.jit(lambda x: x + 1)
+    for n in (3, 4, 4):
+        f(np.ones(n))
+    result = f(np.zeros(LARGE))
+    del f
+    gc.collect()
+    assert (result == 1).all() and get_handler_name(result) == "symgrad_pool"

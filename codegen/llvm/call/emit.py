@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from symgrad.codegen.llvm import scalars
-from symgrad.codegen.llvm.call import layout
+from symgrad.codegen.llvm.call import layout, pool, support
 from symgrad.codegen.llvm.call.signature import (
     ArrayLeaf,
     Attribute,
@@ -30,121 +30,13 @@ from symgrad.codegen.llvm.call.signature import (
     Signature,
     Value,
 )
+from symgrad.codegen.llvm.call.support import CAPACITY, FIRST_OBJECT, HITS, KERNEL, NEXT, TABLE
 from symgrad.codegen.llvm.call.work import iterations
 from symgrad.codegen.llvm.extents import Extents
 from symgrad.ir.loops import Program
-from symgrad.ir.types import DType
+from symgrad.ir.types import DType, product
 
-TABLE = "call.table"
-HITS, CAPACITY, NEXT, FIRST_OBJECT = range(4)  # places in the table
-KERNEL = "call.kernel"
 BRIEF = 8192  # iterations below which others do not get to run meanwhile: about 20 microseconds
-KEPT_ARENA = 1 << 28
-
-_SUPPORT = f"""
-@py.name.slow = external global i8
-@py.none = external global i8
-@py.arena = external global i64
-@py.tracing = external global i64
-declare i32 @{KERNEL}(ptr, ptr, ptr)
-declare ptr @PyObject_GetAttr(ptr, ptr)
-declare ptr @PyObject_Vectorcall(ptr, ptr, i64, ptr)
-declare ptr @PyDict_GetItemWithError(ptr, ptr)
-declare i64 @PyLong_AsLongLongAndOverflow(ptr, ptr)
-declare ptr @PyTuple_New(i64)
-declare ptr @PyList_New(i64)
-declare ptr @PyArray_New(ptr, i32, ptr, i32, ptr, ptr, i32, i32, ptr)
-declare ptr @py.scalar.alloc(ptr, i64)
-declare void @Py_IncRef(ptr)
-declare void @Py_DecRef(ptr)
-declare void @PyErr_Clear()
-declare ptr @PyEval_SaveThread()
-declare void @PyEval_RestoreThread(ptr)
-declare ptr @PyMem_RawMalloc(i64)
-declare void @PyMem_RawFree(ptr)
-
-define internal void @drop(ptr %o) noinline cold {{
-  %none = icmp eq ptr %o, null
-  br i1 %none, label %out, label %go
-go:
-  call void @Py_DecRef(ptr %o)
-  br label %out
-out:
-  ret void
-}}
-
-define internal ptr @slow(ptr %self, ptr %args, i64 %nargsf, ptr %names) noinline cold {{
-  %method = call ptr @PyObject_GetAttr(ptr %self, ptr @py.name.slow)
-  %none = icmp eq ptr %method, null
-  br i1 %none, label %out, label %go
-go:
-  %result = call ptr @PyObject_Vectorcall(ptr %method, ptr %args, i64 %nargsf, ptr %names)
-  call void @Py_DecRef(ptr %method)
-  ret ptr %result
-out:
-  ret ptr null
-}}
-"""
-# One workspace is kept for the process. Who takes it leaves none, so that calls at the same time each have their own.
-# Its size and the address to be freed lie just below it.
-_ARENA = f"""
-define internal ptr @arena_take(i64 %size) noinline {{
-  %word = atomicrmw xchg ptr @py.arena, i64 0 seq_cst
-  %held = inttoptr i64 %word to ptr
-  %none = icmp eq i64 %word, 0
-  br i1 %none, label %make, label %look
-look:
-  %room.at = getelementptr i8, ptr %held, i64 -16
-  %room = load i64, ptr %room.at
-  %fits = icmp uge i64 %room, %size
-  br i1 %fits, label %use, label %replace
-use:
-  ret ptr %held
-replace:
-  call void @arena_free(ptr %held)
-  br label %make
-make:
-  %large = icmp ugt i64 %size, {KEPT_ARENA}
-  br i1 %large, label %fail, label %allocate
-allocate:
-  %total = add i64 %size, 128
-  %block = call ptr @PyMem_RawMalloc(i64 %total)
-  %full = icmp eq ptr %block, null
-  br i1 %full, label %fail, label %made
-made:
-  %start = ptrtoint ptr %block to i64
-  %above = add i64 %start, 127
-  %aligned = and i64 %above, -64
-  %arena = inttoptr i64 %aligned to ptr
-  %size.at = getelementptr i8, ptr %arena, i64 -16
-  store i64 %size, ptr %size.at
-  %block.at = getelementptr i8, ptr %arena, i64 -8
-  store ptr %block, ptr %block.at
-  ret ptr %arena
-fail:
-  ret ptr null
-}}
-
-define internal void @arena_free(ptr %arena) noinline {{
-  %block.at = getelementptr i8, ptr %arena, i64 -8
-  %block = load ptr, ptr %block.at
-  call void @PyMem_RawFree(ptr %block)
-  ret void
-}}
-
-define internal void @arena_give(ptr %arena) noinline {{
-  %word = ptrtoint ptr %arena to i64
-  %other = atomicrmw xchg ptr @py.arena, i64 %word seq_cst
-  %none = icmp eq i64 %other, 0
-  br i1 %none, label %out, label %free
-free:
-  %extra = inttoptr i64 %other to ptr
-  call void @arena_free(ptr %extra)
-  br label %out
-out:
-  ret void
-}}
-"""
 
 
 def emit_path(signature: Signature, program: Program, name: str, places: int) -> str:
@@ -180,8 +72,9 @@ class _Emitter:
         lines = [
             f"@{TABLE} = global [{size} x ptr] zeroinitializer",
             *(f"@{s} = external global i8" for s in sorted(self.symbols)),
-            _SUPPORT,
-            _ARENA if self.program.workspace_bytes != 0 else "",
+            support.RUNTIME,
+            support.ARRAYS if uses_pool(self.signature) else "",
+            support.ARENA if self.program.workspace_bytes != 0 else "",
             f'define ptr @"{name}"(ptr %self, ptr %args, i64 %nargsf, ptr %names) {{\nentry:',
             *start,
             *self.entry,
@@ -414,8 +307,12 @@ class _Emitter:
             length = extents.register(size)
             self.do(f"store i64 {length}, ptr {self.set(f'getelementptr i64, ptr {dims}, i64 {axis}')}")
         kind, number = self.symbol("array"), value.dtype.numpy.num
-        rest = f"i32 {number}, ptr null, ptr null, i32 0, i32 0, ptr null"
-        return self.owned(self.set(f"call ptr @PyArray_New(ptr {kind}, i32 {len(value.shape)}, ptr {dims}, {rest})"))
+        start = f"ptr {kind}, i32 {len(value.shape)}, ptr {dims}, i32 {number}"
+        if _may_be_large(value):
+            total = extents.register(product(value.shape) * value.dtype.bytes)
+            return self.owned(self.set(f"call ptr @new_array({start}, i64 {total})"))
+        rest = "ptr null, ptr null, i32 0, i32 0, ptr null"
+        return self.owned(self.set(f"call ptr @PyArray_New({start}, {rest})"))
 
     def kernel(self, extents: Extents) -> str:
         """The status of the kernel."""
@@ -519,6 +416,16 @@ class _Emitter:
             "  ret ptr %given",
         ]
         return lines
+
+
+def uses_pool(signature: Signature) -> bool:
+    """Whether some result may be large enough for the pool."""
+    return any(map(_may_be_large, _values(signature.result)))
+
+
+def _may_be_large(value: Value) -> bool:
+    size = product(value.shape) * value.dtype.bytes
+    return value.shape != () and not (isinstance(size, int) and size < pool.FROM)
 
 
 def _values(result: Result) -> list[Value]:

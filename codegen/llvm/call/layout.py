@@ -23,8 +23,9 @@ CELL = HEAD
 TUPLE_ITEMS = tuple.__basicsize__
 LENGTH = HEAD  # of tuples and lists
 LIST_ITEMS = HEAD + 8
-DATA, NDIM, DIMS, DESCR, FLAGS = HEAD, HEAD + 8, HEAD + 16, HEAD + 40, HEAD + 48
+DATA, NDIM, DIMS, DESCR, FLAGS, HANDLER = HEAD, HEAD + 8, HEAD + 16, HEAD + 40, HEAD + 48, HEAD + 72
 PLAIN = 0x1 | 0x100  # C-contiguous and aligned
+OWNS_DATA, WRITEABLE = 0x4, 0x400
 POSITIONS = (1 << 63) - 1  # of nargsf
 
 _API_ARRAY_TYPE, _API_NEW = 2, 93
@@ -77,6 +78,8 @@ def _is_as_expected() -> bool:
         and _word(types.CellType(content), CELL) == id(content)
         and (_word(pair, LENGTH), _word(pair, TUPLE_ITEMS)) == (2, id(content))
         and ctypes.c_void_p.from_address(_word(items, LIST_ITEMS) + 8).value == id(content)
+        and 0 != _word(np.empty(2), HANDLER) == _word(np.empty(3), HANDLER)
+        and ctypes.c_void_p.from_address(_word(np.empty(2), HANDLER) + TYPE).value == id(type(_capsule()))
         and _array_api()[_API_ARRAY_TYPE] == id(np.ndarray)
     )
 
@@ -85,11 +88,14 @@ def _word(owner: object, offset: int) -> int:
     return ctypes.c_void_p.from_address(id(owner) + offset).value or 0
 
 
+def _capsule() -> Any:
+    return importlib.import_module("numpy._core._multiarray_umath")._ARRAY_API
+
+
 def _array_api() -> Any:
-    capsule = importlib.import_module("numpy._core._multiarray_umath")._ARRAY_API
     pointer_of = ctypes.pythonapi.PyCapsule_GetPointer
     pointer_of.restype, pointer_of.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
-    return (ctypes.c_void_p * (_API_NEW + 1)).from_address(pointer_of(capsule, None))
+    return (ctypes.c_void_p * (_API_NEW + 1)).from_address(pointer_of(_capsule(), None))
 
 
 def type_slot(kind: type, slot: int) -> int:
@@ -103,10 +109,15 @@ SLOW = sys.intern("_slow")  # the method that takes the calls that do not fit
 
 
 @functools.cache
+def entry_points() -> dict[str, int]:
+    """The functions of CPython that machine code calls."""
+    return {name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value or 0 for name in _ENTRY_POINTS}
+
+
+@functools.cache
 def addresses() -> dict[str, int]:
     """The symbols that every call path refers to."""
-    pythonapi = ctypes.pythonapi
-    out = {name: ctypes.cast(getattr(pythonapi, name), ctypes.c_void_p).value or 0 for name in _ENTRY_POINTS}
+    out = dict(entry_points())
     out["PyArray_New"] = _array_api()[_API_NEW]
     out["py.scalar.alloc"] = type_slot(np.float64, _TP_ALLOC)
     out["py.none"], out["py.name.slow"] = id(None), id(SLOW)

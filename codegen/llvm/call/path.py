@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, final
 
 from symgrad.codegen.llvm.cache import ObjectCache
-from symgrad.codegen.llvm.call import emit, layout
+from symgrad.codegen.llvm.call import emit, layout, pool, support
 from symgrad.codegen.llvm.call.signature import Signature
 from symgrad.codegen.llvm.jit import Native, load_plain
 from symgrad.ir.loops import Program
@@ -28,14 +28,14 @@ class Path:
     @property
     def hits(self) -> int:
         """How many calls it answered."""
-        return int(self.table[emit.HITS])
+        return int(self.table[support.HITS])
 
     def set_capacity(self, trips: int) -> None:
-        self.table[emit.CAPACITY] = trips
+        self.table[support.CAPACITY] = trips
 
     def follow(self, other: Path | None) -> None:
         """Say who takes the calls that do not fit: another path, or Python."""
-        self.table[emit.NEXT] = 0 if other is None else other.address
+        self.table[support.NEXT] = 0 if other is None else other.address
 
 
 def load_path(
@@ -57,10 +57,12 @@ def load_path(
         **layout.addresses(),
         "py.arena": ctypes.addressof(_arena),
         "py.tracing": ctypes.addressof(tracing),
-        emit.KERNEL: kernel.address,
+        support.KERNEL: kernel.address,
     }
-    library = load_plain(source, (name, emit.TABLE), symbols, cache=cache)
-    table = (ctypes.c_uint64 * (emit.FIRST_OBJECT + len(objects))).from_address(library[emit.TABLE])
-    for place, thing in enumerate(objects, emit.FIRST_OBJECT):
+    if emit.uses_pool(signature):
+        symbols |= pool.symbols()
+    library = load_plain(source, (name, support.TABLE), symbols, cache=cache)
+    table = (ctypes.c_uint64 * (support.FIRST_OBJECT + len(objects))).from_address(library[support.TABLE])
+    for place, thing in enumerate(objects, support.FIRST_OBJECT):
         table[place] = id(thing)
     return Path(library[name], table, (library, kernel, tuple(objects), tracing))
