@@ -120,7 +120,7 @@ def _window(x: Tracer, axis: int, window: Window) -> Tracer:
     """``x`` at positions that follow each other along an axis; IndexError where they leave it."""
     n, ndim = x.node.shape[axis], x.ndim
     start = p.select(p.lt(window.start, 0), size_node(n), window.start)
-    index = indexing.checked_index(start + iota(size=window.size), size=n)
+    index = indexing.checked_index(start + iota(size=window.size), size=n, axis=axis)
     perm = (*range(1, axis + 1), 0, *range(axis + 1, ndim))
 
     def read(base: Node) -> Node:
@@ -221,7 +221,7 @@ def index_node(index: Node | np.ndarray[Any, Any], size: Size, axis: int = 0) ->
         known = literal(index)
         if known is None:
             n = p.as_dtype(index, i64)
-            return n if in_range(n, size) else indexing.checked_index(n, size=size)
+            return n if in_range(n, size) else indexing.checked_index(n, size=size, axis=axis)
         return _known_positions(known.astype(np.int64), size, axis)
     return _known_positions(index.astype(np.int64), size, axis)
 

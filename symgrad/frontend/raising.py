@@ -7,6 +7,7 @@ results; what follows the branch is what follows the other arm.
 
 from __future__ import annotations
 
+import operator
 import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
@@ -18,15 +19,15 @@ from symgrad.errors import SymgradError, TraceError
 from symgrad.frontend.lines import is_internal, located
 from symgrad.frontend.shown import is_marked, plain, written
 from symgrad.frontend.tracer import TracedSize, Tracer, size_of, value
-from symgrad.frontend.tracing import current_trace
+from symgrad.frontend.tracing import current_trace, implements
 from symgrad.frontend.tree import flatten, unflatten
 from symgrad.ir.loops import Site
-from symgrad.ir.node import Node, param, size_node
+from symgrad.ir.node import Node, literal, param, size_node
 from symgrad.ir.types import TensorType, boolean
 from symgrad.ops.check import check
 from symgrad.ops.folds import sum_
 from symgrad.ops.kinds import number
-from symgrad.ops.pointwise import or_
+from symgrad.ops.pointwise import eq, or_
 
 Template = Callable[[Sequence[Any]], Any]
 Line = tuple[str, str, int]  # file, function, line
@@ -152,6 +153,18 @@ def _text(e: BaseException) -> str:
         return plain(str(e))
     except Exception:  # the user's __str__ on traced values
         return ""
+
+
+@implements("divisor")
+def check_divisor(name: str, divisor: Node) -> None:
+    """End the call where a Python int is divided by zero."""
+    known = literal(divisor)
+    if known is not None and known.all():
+        return
+    try:
+        (operator.floordiv if name == "floor_divide" else operator.mod)(1, 0)
+    except ZeroDivisionError as e:
+        fail_where(eq(divisor, 0), e)
 
 
 # --- handlers --------------------------------------------------------------------------------------------------------

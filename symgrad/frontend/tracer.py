@@ -178,6 +178,8 @@ def operator(name: str, *xs: Any) -> Any:
         return function(*xs)
     if name not in _ON_BOOLS:
         xs = tuple(wrap(value(x, i64), weak=True) if k is bool else x for x, k in zip(xs, kinds, strict=True))
+    if name in ("floor_divide", "remainder") and not any(value(x).dtype.is_float for x in xs):
+        FUNCTIONS["divisor"](name, value(xs[1]))
     return wrap(function(*xs).node, weak=True)
 
 

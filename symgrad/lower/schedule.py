@@ -96,12 +96,9 @@ def schedule(graph: Graph) -> Schedule:
 
 
 def _checks_first(nodes: list[Node]) -> list[Node]:
-    """Nodes that may end the call, each with what it needs, before all others: what follows may never end."""
-    may_fail = [n for n in nodes if n.op.name == "checked_index" or holds_checks(n)]
-    if not any(n.op.name != "checked_index" for n in may_fail):
-        return nodes
+    """Nodes with checks, each with what it needs, before all others: what follows may never end, or end the call."""
     out: dict[Node, None] = {}
-    for n in may_fail:
+    for n in filter(holds_checks, nodes):
         needed, stack = set[Node](), [n]
         while stack:
             m = stack.pop()

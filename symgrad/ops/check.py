@@ -13,12 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.ir.graph import Graph, substitute
+from symgrad.ir.graph import Graph
 from symgrad.ir.loops import AND, NOT, Apply, Block, If, Site
-from symgrad.ir.node import PARAM, Node
+from symgrad.ir.node import PARAM, Node, make, param
 from symgrad.ir.op import Index, Nest, NestBuilder, Op, Place, Region, register
 from symgrad.ir.types import Size, TensorType, boolean
-from symgrad.ops.pointwise import or_, select
+from symgrad.ops.pointwise import and_, not_, or_, select
 from symgrad.ops.views import batched, broadcast, to_front, transpose
 
 Lanes = tuple[tuple[int, ...], ...]
@@ -76,7 +76,7 @@ check: Op = register(
         batch=_batch,
         examples=lambda: [
             (
-                (np.array([True, False]), np.array([False, False]), np.zeros((2, 3))),
+                (np.array([True, False]), np.zeros(2, bool), np.zeros((2, 3))),
                 {"site": _EXAMPLE, "lanes": ((0,),)},
             )
         ],
@@ -127,7 +127,45 @@ def _is_operand(loop: Node, parameter: int) -> bool:
     return bool(0 < parameter <= layout.carry or parameter > layout.carry + layout.xs)
 
 
-def blocking(graph: Graph, flags: set[int], block: Node) -> list[Node]:
-    """The results of a graph whose flags are set as well in the lanes, their first axis, where ``block`` holds."""
-    params = [graph.params[k] for k in sorted(flags)]
-    return substitute(graph.results, {q: or_(q, broadcast(block, shape=q.shape, axes=(0,))) for q in params})
+def blockable(graph: Graph) -> Graph:
+    """The graph with one more parameter. Where it holds nothing ends the call: no check, index or endless loop."""
+    block = param(TensorType(boolean))
+    env = {q: or_(q, block) for q in _flags(graph)}
+    for n in graph.nodes():
+        if n not in env:
+            env[n] = _blocked(n, [env[a] for a in n.args], block)
+    return Graph((*graph.params, block), tuple(env[r] for r in graph.results))
+
+
+def _blocked(n: Node, args: list[Node], block: Node) -> Node:
+    attrs = dict(n.attrs)
+    if n.op.name == "checked_index":
+        x, *before = args
+        here = broadcast(block, shape=x.shape, axes=())
+        return make(n.op, x, *(or_(b, here) for b in before or [here]), **attrs)
+    if n.op.name == "cond" and any(map(_may_end, graphs_of(n))):
+        arms = {k: blockable(g) for k, g in attrs.items()}
+        return make(n.op, *args, block, **arms)
+    if n.op.name == "loop" and (attrs["condition"] is not None or _may_end(attrs["body"])):
+        return make(n.op, *args, block, **{**attrs, **_blocked_loop(attrs["body"], attrs["condition"])})
+    return n if all(a is b for a, b in zip(args, n.args, strict=True)) else make(n.op, *args, **attrs)
+
+
+def _blocked_loop(body: Graph, condition: Graph | None) -> dict[str, Graph | None]:
+    """The graphs of a loop that ends at once where its last operand holds."""
+    if condition is None:
+        return {"body": blockable(body)}
+    block = param(TensorType(boolean))
+    test = Graph((*condition.params, block), (and_(condition.results[0], not_(block)),))
+    return {"body": blockable(body), "condition": test}
+
+
+def _may_end(graph: Graph) -> bool:
+    """Whether there is anything in a graph, or in those inside, that blocking it changes."""
+    return any(
+        n.op is check
+        or n.op.name == "checked_index"
+        or (n.op.name == "loop" and n.attr("condition") is not None)
+        or any(map(_may_end, graphs_of(n)))
+        for n in graph.nodes()
+    )

@@ -16,7 +16,7 @@ from symgrad.ir.op import Op, Region, register
 from symgrad.ir.sizes import same_shape
 from symgrad.ir.types import Size, TensorType
 from symgrad.ops import pointwise as p
-from symgrad.ops.check import blocking, flags_of
+from symgrad.ops.check import blockable
 from symgrad.ops.kinds import or_zero
 from symgrad.ops.views import batched as repeated
 from symgrad.ops.views import broadcast, to_front
@@ -93,18 +93,15 @@ def _cond_batch(
     """One predicate for all lanes chooses a batched arm; one for each lane chooses among the results of both arms."""
     (predicate, *rest), (dp, *dims) = args, axes
     operands = [a if d is None else to_front(a, d) for a, d in zip(rest, dims, strict=True)]
-    flags = flags_of([then, otherwise]) if dp is not None else set[int]()
-    operands = [repeated(size, a, None) if k in flags and dims[k] is None else a for k, a in enumerate(operands)]
-    mapped = [d is not None or k in flags for k, d in enumerate(dims)]
+    mapped = [d is not None for d in dims]
+    if dp is not None:
+        then, otherwise, mapped = blockable(then), blockable(otherwise), [*mapped, True]
     arms = [batched_graph(batch, g, size, mapped) for g in (then, otherwise)]
     axes_out: list[int | None] = [0] * len(then.results)
     if dp is None:
         return cond(predicate, *operands, then=arms[0], otherwise=arms[1]), axes_out
     lanes = to_front(predicate, dp)
-    left, right = (
-        inline(Graph(g.params, tuple(blocking(g, flags, others))), *operands)
-        for g, others in zip(arms, (p.not_(lanes), lanes), strict=True)
-    )
+    left, right = inline(arms[0], *operands, p.not_(lanes)), inline(arms[1], *operands, lanes)
     return [p.select(along(lanes, a), a, b) for a, b in zip(left, right, strict=True)], axes_out
 
 

@@ -5,12 +5,31 @@ Indices are i64 arrays of one shape, in range: ``checked_index`` makes any integ
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from symgrad.ir.loops import ADD, LE, LT, OR, Apply, Block, Choose, Const, Convert, Expr, If, Let, const_index, extent
+from symgrad.ir.loops import (
+    ADD,
+    AND,
+    LE,
+    LT,
+    NOT,
+    OR,
+    Apply,
+    Block,
+    Choose,
+    Const,
+    Convert,
+    Expr,
+    If,
+    Let,
+    Site,
+    const_index,
+    extent,
+)
 from symgrad.ir.node import Node
 from symgrad.ir.op import Index, Nest, NestBuilder, Op, Piece, Place, View, register
 from symgrad.ir.types import Shape, Size, TensorType, boolean, i64, product
@@ -23,39 +42,63 @@ from symgrad.ops.views import batched, broadcast, reshape, to_front, transpose
 Axes = tuple[int, ...]
 
 
-def _checked_build(b: NestBuilder, out: Place, x: Place, *, size: Size) -> Block:
-    n = extent(size)
+@functools.cache
+def _out_of_bounds(axis: int) -> Site:
+    def make(values: Sequence[Any]) -> IndexError:
+        index, size = values
+        return IndexError(f"index {index} is out of bounds for axis {axis} with size {size}")
+
+    return Site("IndexError", f"index … is out of bounds for axis {axis}", make)
+
+
+def _checked_build(b: NestBuilder, out: Place, x: Place, *blocked: Place, size: Size, axis: int) -> Block:
+    n, left = extent(size), (b.temp(TensorType(i64)), b.temp(TensorType(i64)))
+    fail = b.fail_at(_out_of_bounds(axis), left)
 
     def at(ix: Index) -> Block:
         raw, wrapped = b.fresh("raw", i64), b.fresh("wrapped", i64)
         value = x.load(*ix)
         outside = Apply(OR, (Apply(LT, (wrapped, const_index(0))), Apply(LE, (n, wrapped))))
+        hit, given = outside, wrapped  # type: Expr, Expr
+        if blocked:  # zero is in range, but for an axis without elements
+            empty = Apply(LE, (n, const_index(0)))
+            hit = Apply(AND, (outside, Apply(OR, (Apply(NOT, (blocked[0].load(*ix),)), empty))))
+            given = Choose(outside, const_index(0), wrapped)
         return (
             Let(raw, value if x.type.dtype == i64 else Convert(value, i64)),
             Let(wrapped, Choose(Apply(LT, (raw, const_index(0))), Apply(ADD, (raw, n)), raw)),
-            If(outside, (b.fail("IndexError", "index is out of bounds"),)),
-            out.store(wrapped, *ix),
+            If(hit, (left[0].store(raw), left[1].store(n), fail)),
+            out.store(given, *ix),
         )
 
     return b.loop(x.type.shape, at)
 
 
-def _checked_numpy(x: Any, *, size: int) -> Any:
-    if np.any((x < -size) | (x >= size)):
-        raise IndexError("index is out of bounds")
-    return np.where(x < 0, x + size, x).astype(np.int64)
+def _checked_numpy(x: Any, *blocked: Any, size: int, axis: int) -> Any:
+    outside = (x < -size) | (x >= size)
+    for index in x[outside & ~np.asarray(blocked[0] if blocked and size else False)]:
+        raise _out_of_bounds(axis).make([index, size])
+    return np.where(outside, 0, np.where(x < 0, x + size, x)).astype(np.int64)
+
+
+def _checked_batch(lanes: Size, args: Any, dims: Any, /, **attrs: Any) -> tuple[Node, int]:
+    return checked_index(*(batched(lanes, a, d) for a, d in zip(args, dims, strict=True)), **attrs), 0
 
 
 checked_index: Op = register(
     Op(
         name="checked_index",
-        doc="Integers as positions along an axis: negative ones count from the end; IndexError when out of range.",
-        infer=lambda x, *, size: x.with_dtype(i64),
+        doc="Integers as positions along an axis: negative ones count from the end; IndexError when out of range, "
+        "or zero where a second operand holds.",
+        infer=lambda x, *blocked, size, axis: x.with_dtype(i64),
         numpy=_checked_numpy,
         lower=Nest(_checked_build),
         constant=True,
-        batch=lambda size, args, dims, /, **attrs: (checked_index(args[0], size=attrs["size"]), dims[0]),
-        examples=lambda: [((np.array([0, -1, 2]),), {"size": 3})],
+        batch=_checked_batch,
+        examples=lambda: [
+            ((np.array([0, -1, 2]),), {"size": 3, "axis": 0}),
+            ((np.array([0, 3, 2]), np.array([True, True, True])), {"size": 3, "axis": 1}),
+        ],
     )
 )
 

@@ -21,7 +21,7 @@ from symgrad.ir.op import Op, Region, register
 from symgrad.ir.sizes import same_shape
 from symgrad.ir.types import Size, TensorType, boolean, size_named, size_names
 from symgrad.ops import pointwise as p
-from symgrad.ops.check import blocking, flags_of
+from symgrad.ops.check import blockable
 from symgrad.ops.control import Pull, Push, along, batched_graph, get, results_of
 from symgrad.ops.folds import sum_
 from symgrad.ops.kinds import filled, or_zero, zeros
@@ -360,9 +360,16 @@ def _loop_batch(
 
     Where lanes finish at different trips, the loop also gives which were alive at each: a loop over its tape needs it.
     """
-    d_carry, d_xs, d_consts = layout.operands([d is not None for d in axes])
     alive_tape: Node | None = batch.lanes.get(str(length)) if length is not None else None
+    if alive_tape is not None:  # one more slice, whose lanes are its axis 1
+        body = _with_alive(body, layout)
+        m = layout.carry + layout.xs
+        args, axes = (*args[:m], alive_tape, *args[m:]), (*axes[:m], 1, *axes[m:])
+        layout = Layout(layout.carry, layout.xs + 1)
+    d_carry, d_xs, d_consts = layout.operands([d is not None for d in axes])
     d_carry, by_lane = _mapped_carry(body, condition, layout, (d_carry, d_xs, d_consts), frozen=alive_tape is not None)
+    if condition is not None and by_lane:
+        body = _blocked_when_done(body, condition, layout)
     a_carry, a_xs, a_consts = layout.operands(list(zip(args, axes, strict=True)))
     operands = (
         *(repeated(size, a, d) if m else a for (a, d), m in zip(a_carry, d_carry, strict=True)),
@@ -382,9 +389,7 @@ def _loop_batch(
         stop = Graph(test.params, (sum_(test.results[0], axes=(0,)),))
         new = _frozen_when_done(new, test, layout)
     if alive_tape is not None:
-        new = _frozen_off_tape(new, layout, size)
-        operands = (*operands[: layout.carry], alive_tape, *operands[layout.carry :])
-        layout = Layout(layout.carry, layout.xs + 1)
+        new = _frozen_off_tape(new, layout)
     out = loop(*operands, body=new, condition=stop, length=length, trips=trips, layout=layout, reverse=reverse)
     if condition is not None and by_lane:
         batch.lanes[trips] = get(out, len(body.results))
@@ -422,21 +427,33 @@ def _mapped_carry(
     return ([True] * len(on) if by_lane else on), by_lane
 
 
+def _blocked_when_done(body: Graph, condition: Graph, layout: Layout) -> Graph:
+    """A body in which nothing can end the call once the condition is false."""
+    index, carry, _, consts = layout.params(body)
+    (alive,) = inline(condition, index, *carry, *consts)
+    return Graph(body.params, tuple(inline(blockable(body), *body.params, p.not_(alive))))
+
+
+def _with_alive(body: Graph, layout: Layout) -> Graph:
+    """A body with one more slice, a bool: where it is false, nothing can end the call."""
+    index, carry, slices, consts = layout.params(body)
+    alive = param(TensorType(boolean))
+    results = inline(blockable(body), *body.params, p.not_(alive))
+    return Graph((index, *carry, *slices, alive, *consts), tuple(results))
+
+
 def _frozen_when_done(body: Graph, test: Graph, layout: Layout) -> Graph:
     """A batched body in which a lane whose condition is false keeps its carry; it also gives which lanes are alive."""
     index, carry, _, consts = layout.params(body)
     (alive,) = inline(test, index, *carry, *consts)
-    body = Graph(body.params, tuple(blocking(body, flags_of([body]), p.not_(alive))))
     return Graph(body.params, (*_kept(alive, body, layout), *layout.results(body.results)[1], alive))
 
 
-def _frozen_off_tape(body: Graph, layout: Layout, size: Size) -> Graph:
-    """A batched body over the tape of another loop: a lane that was not alive keeps its carry and gives zeros."""
-    alive = param(TensorType(boolean, (size,)))
-    body = Graph(body.params, tuple(blocking(body, flags_of([body]), p.not_(alive))))
-    index, carry, slices, consts = layout.params(body)
+def _frozen_off_tape(body: Graph, layout: Layout) -> Graph:
+    """A batched body whose last slice says which lanes are alive: others keep their carry and give zeros."""
+    alive = layout.params(body)[2][-1]
     ys = [p.select(along(alive, y), y, zeros(y.shape, y.dtype)) for y in layout.results(body.results)[1]]
-    return Graph((index, *carry, alive, *slices, *consts), (*_kept(alive, body, layout), *ys))
+    return Graph(body.params, (*_kept(alive, body, layout), *ys))
 
 
 def _kept(alive: Node, body: Graph, layout: Layout) -> list[Node]:

@@ -175,6 +175,97 @@ def test_a_lane_that_fails_raises_and_one_that_is_elsewhere_does_not(xs: Any, er
     assert got is None if not any(plain) else got in plain
 
 
+TABLE = np.arange(1.0, 4.0)
+
+
+def rows_until(x, n, k):
+    s, i = 0.0, 0
+    while i < n:
+        s = s + x[i] * x[i]
+        i = i + k
+    return s
+
+
+def test_the_index_of_a_lane_that_has_left_a_loop_is_not_checked() -> None:
+    ns, ks = np.array([3, 3, 1, 0]), np.array([1, 2, 1, 1])
+    wanted = [rows_until(TABLE, int(n), int(k)) for n, k in zip(ns, ks, strict=True)]
+    np.testing.assert_allclose(sg.vmap(rows_until, in_axes=(None, 0, 0))(TABLE, ns, ks), wanted)
+    slopes = sg.vmap(sg.grad(rows_until), in_axes=(None, 0, 0))(TABLE, ns, ks)
+    np.testing.assert_allclose(slopes, [[2, 4, 6], [2, 0, 6], [2, 0, 0], [0, 0, 0]])
+    with pytest.raises(IndexError, match=r"^index 4 is out of bounds for axis 0 with size 3$"):
+        sg.vmap(rows_until, in_axes=(None, 0, 0))(TABLE, np.array([3, 5]), np.array([1, 2]))
+
+
+def test_the_index_of_a_lane_in_the_other_arm_is_not_checked() -> None:
+    def f(x, i):
+        y = x[i] * x[i] if i < 3 else 0.0
+        if i > 5:
+            for j in range(40):
+                if j > 37:
+                    y = y + x[j - i - 30]
+        return y
+
+    with pytest.raises(IndexError):
+        f(TABLE, 6)
+    lanes = sg.vmap(f, in_axes=(None, 0))(TABLE, np.array([0, 4, 2, 9]))
+    np.testing.assert_allclose(lanes, [1.0, 0.0, 9.0, TABLE[-1] + TABLE[0]])
+
+
+def doubled_while_small(x):
+    if x > 0.0:
+        while x < 10.0:
+            x = x * 2.0
+    return x
+
+
+@pytest.mark.parametrize("mapped", [lambda f: sg.vmap(f), lambda f: sg.vmap(lambda x: sg.jvp(f, (x,), (1.0,))[0])])
+def test_a_loop_that_would_never_end_in_a_lane_that_is_elsewhere(mapped: Any) -> None:
+    np.testing.assert_allclose(mapped(doubled_while_small)(np.array([1.0, -1.0, 3.0])), [16.0, -1.0, 12.0])
+    np.testing.assert_allclose(sg.vmap(sg.grad(doubled_while_small))(np.array([1.0, -1.0, 3.0])), [16.0, 1.0, 4.0])
+
+
+# --- indices and divisions -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("i", [3, -4, np.int64(7), np.array([1, -5, 9]), np.array([[0], [3]])])
+def test_an_index_out_of_range_raises_as_in_numpy(i: Any) -> None:
+    def f(x, i):
+        return np.sum(x[i] * x[i])
+
+    assert outcome(sg.grad(f), TABLE, i)[0] == outcome(f, TABLE, i)[0]
+
+    def second_axis(x, i):
+        return np.sum(x[:, i])
+
+    assert outcome(sg.grad(second_axis), np.ones((2, 3)), i)[0] == outcome(second_axis, np.ones((2, 3)), i)[0]
+
+
+def test_a_check_before_an_index_comes_first() -> None:
+    def f(x, i):
+        if i > 3:
+            raise ValueError(f"{i} is too far")
+        y = x[i]
+        if y > 2.0:
+            raise KeyError(i)
+        return y
+
+    for i in (0, 2, 3, 5):
+        assert outcome(sg.grad(f), TABLE, i)[0] == outcome(f, TABLE, i)[0]
+
+
+@pytest.mark.parametrize("f", [lambda x, n, m: x * (n // m), lambda x, n, m: x * (n % m), lambda x, n, m: x + n // m])
+def test_python_ints_are_not_divided_by_zero(f: Any) -> None:
+    compiled = sg.grad(f)
+    for args in ((1.5, 7, 2), (1.5, 7, 0), (1.5, -7, -2)):
+        assert outcome(compiled, *args)[0] == outcome(f, *args)[0]
+    assert compiled.cache_info().misses == 1
+
+
+def test_numpy_ints_divided_by_zero_are_zero_and_floats_are_inf() -> None:
+    assert sg.jit(lambda n, m: n // m)(np.int64(7), np.int64(0)) == 0
+    assert sg.jit(lambda x, y: x / y)(1.0, 0.0) == np.inf
+
+
 def test_lanes_within_lanes() -> None:
     def inner(x, y):
         k = 0

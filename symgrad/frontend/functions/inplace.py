@@ -81,7 +81,7 @@ def put(a: Any, ind: Value, v: Value, mode: str = "raise") -> None:
 def put_along_axis(arr: Any, indices: Value, values: Value, axis: Any) -> None:
     n = target(arr, "np.put_along_axis").node
     line, k = (flat(n), 0) if axis is None else (n, axis_of(axis, n.ndim, "np.put_along_axis"))
-    at = index_node(indices, line.shape[k], "raise", "np.put_along_axis")
+    at = index_node(indices, line.shape[k], "raise", "np.put_along_axis", k)
     shape = tuple(at.shape[j] if j == k else s for j, s in enumerate(line.shape))
     at = broadcast_to(at, shape)
     each = [at if j == k else running.iota_along(shape, j) for j in range(line.ndim)]

@@ -245,7 +245,7 @@ def isin(
 # --- picking ---------------------------------------------------------------------------------------------------------
 
 
-def index_node(indices: Value, size: Size, mode: str, what: str) -> Node:
+def index_node(indices: Value, size: Size, mode: str, what: str, axis: int = 0) -> Node:
     """Positions along an axis of ``size``, checked now where they are known, else when the compiled code runs."""
     n = node_of(indices)
     if n.dtype.kind not in "iu":
@@ -258,10 +258,10 @@ def index_node(indices: Value, size: Size, mode: str, what: str) -> Node:
         return p.clip(n, 0, length - 1)
     known = known_array(indices)
     if known is None or not isinstance(size, int):
-        return checked_index(n, size=size)
+        return checked_index(n, size=size, axis=axis)
     outside = (known < -size) | (known >= size)
     if np.any(outside):
-        raise IndexError(f"index {int(known[outside][0])} is out of bounds for axis with size {size}")
+        raise IndexError(f"index {int(known[outside][0])} is out of bounds for axis {axis} with size {size}")
     return constant(np.where(known < 0, known + size, known), i64)
 
 
@@ -269,7 +269,7 @@ def index_node(indices: Value, size: Size, mode: str, what: str) -> Node:
 def take(a: Value, indices: Value, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
     n = node_of(a)
     n, k = (flat(n), 0) if axis is None else (n, axis_of(axis, n.ndim, "np.take"))
-    at = index_node(indices, n.shape[k], mode, "np.take")
+    at = index_node(indices, n.shape[k], mode, "np.take", k)
     y = gather(n, at, axes=(k,))
     order = list(range(at.ndim, y.ndim))
     order[k:k] = range(at.ndim)
@@ -285,7 +285,7 @@ def take_along_axis(arr: Value, indices: Value, axis: Any = -1) -> Tracer:
         k = axis_of(axis, n.ndim, "np.take_along_axis")
     if at.ndim != n.ndim:
         raise ValueError("`indices` and `arr` must have the same number of dimensions")
-    at = index_node(indices, n.shape[k], "raise", "np.take_along_axis")
+    at = index_node(indices, n.shape[k], "raise", "np.take_along_axis", k)
     lead = broadcast_shapes(*(s[:k] + s[k + 1 :] for s in (n.shape, at.shape)), what="np.take_along_axis")
     shape: Shape = (*lead[:k], at.shape[k], *lead[k:])
     at = broadcast_to(at, shape)
@@ -378,8 +378,8 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: str = "raise", order: s
     if order != "C" or mode != "raise":
         raise UnsupportedError("np.ravel_multi_index: only order='C' and mode='raise' are supported")
     total: Node | None = None
-    for i, s in zip(multi_index, shape_of(dims), strict=True):
-        here = checked_index(p.as_dtype(node_of(i), i64), size=s)
+    for k, (i, s) in enumerate(zip(multi_index, shape_of(dims), strict=True)):
+        here = checked_index(p.as_dtype(node_of(i), i64), size=s, axis=k)
         total = here if total is None else total * size_node(s) + here
     return wrap(total if total is not None else number(0, i64))
 
