@@ -194,14 +194,15 @@ def arena(size: int) -> int:
     """The address of this thread's workspace of at least ``size`` bytes, aligned to 64."""
     if not size:
         return 0
-    held: Array | None = getattr(_local, "arena", None)
-    if held is None or held.nbytes < size + 64 or held.nbytes > KEPT_ARENA:
+    held: tuple[Array, int] | None = getattr(_local, "arena", None)
+    if held is None or held[0].nbytes < size + 64 or held[0].nbytes > KEPT_ARENA:
         _local.arena = None
         try:
-            held = _local.arena = np.empty(size + 64, np.uint8)
+            memory = np.empty(size + 64, np.uint8)
         except MemoryError:
             raise MemoryError(
                 f"no memory for {size / 2**20:.0f} MB of temporaries; sg.checkpoint lowers what loops keep"
             ) from None
-    address = held.ctypes.data
-    return address + -address % 64
+        address = memory.ctypes.data
+        held = _local.arena = memory, address + -address % 64
+    return held[1]

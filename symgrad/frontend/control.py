@@ -199,6 +199,11 @@ def handling(types: Value, /) -> Any:
     return raising.handling(types)
 
 
+def manager(context: Any, /) -> Any:
+    """Return the context manager to use for that of a ``with``."""
+    return raising.noted(context)
+
+
 # --- expressions -----------------------------------------------------------------------------------------------------
 
 
@@ -298,6 +303,7 @@ class Control:
     compare = staticmethod(compare)
     check = staticmethod(check)
     handling = staticmethod(handling)
+    manager = staticmethod(manager)
     present = staticmethod(present)
 
 

@@ -103,6 +103,9 @@ class Hooks(Protocol):
     def handling(self, types: Value, /) -> AbstractContextManager[object]:
         """Return the context for what is in a ``try`` with ``except`` clauses for ``types()``."""
 
+    def manager(self, context: object, /) -> object:
+        """Return the context manager to use for that of a ``with``."""
+
     def present(self, value: object, /) -> object:
         """Return the value of a variable that may have been given one in one arm of a branch only."""
 

@@ -206,6 +206,12 @@ class Control(Scoped):
         node.body = [at(ast.With([context], node.body), place)]
         return node
 
+    def visit_With(self, node: ast.With) -> ast.AST:
+        self.generic_visit(node)
+        for item in node.items if self.current is not None else ():
+            item.context_expr = hook("manager", [item.context_expr], item.context_expr)
+        return node
+
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
         if self.current is None or (node.msg is not None and _assigns(node.msg)):
             return self.generic_visit(node)

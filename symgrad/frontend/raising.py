@@ -11,7 +11,7 @@ import operator
 import sys
 import types
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -179,6 +179,17 @@ def handling(caught: Callable[[], Any]) -> Iterator[None]:
         yield
     finally:
         handlers.pop()
+
+
+def noted(context: Any) -> Any:
+    """A context manager of the user's; of ``contextlib.suppress`` it is known what it catches."""
+    return _suppressing(context) if type(context) is suppress else context
+
+
+@contextmanager
+def _suppressing(context: Any) -> Iterator[None]:
+    with handling(lambda: context._exceptions), context:
+        yield
 
 
 def refuse_handled(e: BaseException) -> None:

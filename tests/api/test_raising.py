@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import traceback
 from typing import Any
@@ -345,7 +346,13 @@ def caught_with_others(x):
     return y
 
 
-@pytest.mark.parametrize("f", [caught, caught_by_all, caught_with_others])
+def suppressed(x):
+    with contextlib.suppress(KeyError, ZeroDivisionError):
+        x = helper(x)
+    return x
+
+
+@pytest.mark.parametrize("f", [caught, caught_by_all, caught_with_others, suppressed])
 def test_a_try_that_would_catch_it_is_refused(f: Any) -> None:
     with pytest.raises(sg.TraceError, match=r"in a try that catches it: write what the except clause does"):
         sg.jit(f)(1.0)
@@ -363,6 +370,17 @@ def test_a_try_that_catches_others_is_no_matter() -> None:
         return y * len(done)
 
     assert sg.jit(f)(1.0) == 2.0
+    assert outcome(sg.jit(f), 4.0)[0] == (ZeroDivisionError, "helper got 4.0")
+
+
+def test_contexts_that_catch_nothing_are_no_matter() -> None:
+    def f(x):
+        with np.errstate(all="ignore"), contextlib.suppress(KeyError):
+            x = helper(x)
+            {}["missing"]
+        return x * x
+
+    assert sg.jit(f)(1.0) == 4.0
     assert outcome(sg.jit(f), 4.0)[0] == (ZeroDivisionError, "helper got 4.0")
 
 
