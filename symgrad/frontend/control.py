@@ -124,7 +124,7 @@ def repeat(test: Value, body: Run, names: Names, dead: Names, place: Place, /) -
         if not truth:
             return
         body()
-    from symgrad.frontend.statements import traced_repeat
+    from symgrad.frontend.rolled import traced_repeat
 
     shared, unneeded = Variables.of(body, names), Variables.of(body, dead)
     unneeded.forget()
@@ -138,7 +138,7 @@ def each(iterable: Any, body: Run, names: Names, dead: Names, place: Place, more
     shared, unneeded = Variables.of(body, names), Variables.of(body, dead)
     items = rollable(iterable, SHORT)
     if items is not None:
-        from symgrad.frontend.statements import traced_each
+        from symgrad.frontend.rolled import traced_each
 
         unneeded.forget()
         step = unneeded.forgotten_after(items.stepping(body))

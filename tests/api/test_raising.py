@@ -398,6 +398,19 @@ def test_an_exception_may_be_caught_in_the_arm_that_raises_it() -> None:
     assert [float(sg.jit(f)(x)) for x in (3.0, -3.0)] == [6.0, 3.0]
 
 
+def test_what_is_refused_in_a_part_is_refused_while_tracing() -> None:
+    def f(x):
+        if x > 0.0:
+            y = x
+            while x < 10.0:
+                y, x = "a text", x * 2.0
+            return x if y is not None else 0.0
+        return x
+
+    with pytest.raises(sg.TraceError, match=r"y is not an array or a number after a trip of the while at line \d+"):
+        sg.jit(f)(np.float64(-1.0))
+
+
 def test_a_derivative_rule_cannot_check() -> None:
     @sg.custom_vjp
     def f(x):

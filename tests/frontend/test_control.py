@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from symgrad.errors import TraceError
-from symgrad.frontend import control, ranges, statements
+from symgrad.frontend import control, ranges, rolled, statements
 from symgrad.frontend.pyast import rewrite
 from tests.frontend.plain_hooks import Plain
 from tests.frontend.programs import compiled, programs
@@ -84,8 +84,9 @@ def fake(monkeypatch):
 
 def faked(monkeypatch, roll):
     side = Fake(roll)
-    for name in ("traced_branch", "traced_repeat", "traced_each", "traced_choose"):
-        monkeypatch.setattr(statements, name, getattr(side, name))
+    for module, names in ((statements, ("traced_branch", "traced_choose")), (rolled, ("traced_repeat", "traced_each"))):
+        for name in names:
+            monkeypatch.setattr(module, name, getattr(side, name))
     monkeypatch.setattr(control, "decided", lambda x: None if isinstance(x, Unknown) else bool(x))
     monkeypatch.setattr(control, "tracing", lambda: True)
     monkeypatch.setattr(control, "SHORT", 2)
