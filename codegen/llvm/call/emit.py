@@ -41,15 +41,17 @@ BRIEF = 8192  # iterations below which others do not get to run meanwhile: about
 
 def emit_path(signature: Signature, program: Program, name: str, places: int) -> str:
     """The module: the function ``name`` and its table of ``places`` objects."""
-    return _Emitter(signature, program).module(name, places)
+    return _Emitter(signature, program, places).module(name)
 
 
 class _Emitter:
     """The state of one function being written."""
 
-    def __init__(self, signature: Signature, program: Program) -> None:
+    def __init__(self, signature: Signature, program: Program, places: int) -> None:
         self.signature = signature
         self.program = program
+        self.places = places  # of the table: objects, then what is remembered of dicts
+        self.remembered: dict[tuple[int, int], int] = {}  # dict and name -> the place of the value
         self.entry: list[str] = []
         self.body: list[str] = []
         self.count = 0
@@ -61,12 +63,12 @@ class _Emitter:
         # Looking up an attribute may run Python code, which may drop what was read before.
         self.holds = any(isinstance(r.source, Attribute) for r in signature.reads)
 
-    def module(self, name: str, places: int) -> str:
+    def module(self, name: str) -> str:
         inputs = self.arguments()
         extents = self.sizes()
         buffers = self.run(inputs, extents)
         self.finish(buffers)
-        size = FIRST_OBJECT + places
+        size = FIRST_OBJECT + self.places
         start = [f"  %slot.{k} = alloca ptr\n  store ptr null, ptr %slot.{k}" for k in range(self.slots)]
         start.append(f"  %numbers = alloca [{max(1, self.numbers)} x i64]")
         lines = [
@@ -116,7 +118,7 @@ class _Emitter:
         return f"@py.{name}"
 
     def thing(self, place: int) -> str:
-        return self.set(f"load ptr, ptr getelementptr (i8, ptr @{TABLE}, i64 {8 * (FIRST_OBJECT + place)})")
+        return self.set(f"load ptr, ptr {_place(place)}")
 
     def own(self, register: str) -> int:
         """Note a new reference, or null: from now on ``undo`` drops it."""
@@ -170,8 +172,7 @@ class _Emitter:
             case Cell(place):
                 register = self.field(self.thing(place), layout.CELL)
             case Entry(mapping, name):
-                owner, key = self.thing(mapping), self.thing(name)
-                register = self.set(f"call ptr @PyDict_GetItemWithError(ptr {owner}, ptr {key})")
+                register = self.value_of(mapping, name)
             case Item(of, index):
                 register = self.item(self.signature.reads[of].check, found[of], index)
             case Attribute(of, name):
@@ -185,6 +186,36 @@ class _Emitter:
         if self.holds or (isinstance(read.check, ArrayLeaf) and read.input is not None):
             self.hold(register)
         return register
+
+    def value_of(self, mapping: int, name: int) -> str:
+        """A value of a dict, or null. It is looked up again only when the dict has changed."""
+        if not layout.dicts_have_versions():
+            return self.looked_up(self.thing(mapping), name)
+        if (mapping, name) not in self.remembered:
+            self.remember(mapping)
+        return self.thing(self.remembered[mapping, name])
+
+    def looked_up(self, mapping: str, name: int) -> str:
+        return self.set(f"call ptr @PyDict_GetItemWithError(ptr {mapping}, ptr {self.thing(name)})")
+
+    def remember(self, mapping: int) -> None:
+        """Bring what the table has of a dict up to date."""
+        entries = [r.source for r in self.signature.reads if isinstance(r.source, Entry)]
+        names = dict.fromkeys(e.name for e in entries if e.mapping == mapping)
+        version = _place(self.places)
+        self.remembered |= {(mapping, name): k for k, name in enumerate(names, self.places + 1)}
+        self.places += 1 + len(names)
+        owner, changed, current = self.thing(mapping), self.label("changed"), self.label("current")
+        now = self.field(owner, layout.VERSION, "i64")
+        same = self.set(f"icmp eq i64 {self.set(f'load i64, ptr {version}')}, {now}")
+        self.do(f"br i1 {same}, label %{current}, label %{changed}, !prof !0")
+        self.start(changed)
+        for name in names:
+            value = self.looked_up(owner, name)
+            self.do(f"store ptr {value}, ptr {_place(self.remembered[mapping, name])}")
+        self.do(f"store i64 {now}, ptr {version}")  # as it was before, in case looking up ran code that changed it
+        self.do(f"br label %{current}")
+        self.start(current)
 
     def given(self, given: Given) -> str:
         place = f"getelementptr ptr, ptr %args, i64 {given.position}"
@@ -436,6 +467,11 @@ def _values(result: Result) -> list[Value]:
             return []
         case Built():
             return [v for part in result.parts for v in _values(part)]
+
+
+def _place(place: int) -> str:
+    """The address of a place of the table."""
+    return f"getelementptr (i8, ptr @{TABLE}, i64 {8 * (FIRST_OBJECT + place)})"
 
 
 def _code(dtype: DType) -> str:

@@ -23,6 +23,7 @@ CELL = HEAD
 TUPLE_ITEMS = tuple.__basicsize__
 LENGTH = HEAD  # of tuples and lists
 LIST_ITEMS = HEAD + 8
+VERSION = HEAD + 8  # of dicts, where they have one
 DATA, NDIM, DIMS, DESCR, FLAGS, HANDLER = HEAD, HEAD + 8, HEAD + 16, HEAD + 40, HEAD + 48, HEAD + 72
 PLAIN = 0x1 | 0x100  # C-contiguous and aligned
 OWNS_DATA, WRITEABLE = 0x4, 0x400
@@ -82,6 +83,19 @@ def _is_as_expected() -> bool:
         and ctypes.c_void_p.from_address(_word(np.empty(2), HANDLER) + TYPE).value == id(type(_capsule()))
         and _array_api()[_API_ARRAY_TYPE] == id(np.ndarray)
     )
+
+
+@functools.cache
+def dicts_have_versions() -> bool:
+    """Whether a number in a dict changes with every change of the dict, as it does up to CPython 3.12."""
+    changing = {"a": 1}
+    seen = [_word(changing, VERSION), _word(changing, VERSION)]
+    for change in ((lambda: changing.update(a=2)), (lambda: changing.update(b=3)), (lambda: changing.pop("b"))):
+        change()
+        seen.append(_word(changing, VERSION))
+    changing.clear()
+    seen.append(_word(changing, VERSION))
+    return seen[0] == seen[1] and len(set(seen)) == len(seen) - 1
 
 
 def _word(owner: object, offset: int) -> int:
