@@ -87,7 +87,7 @@ def _is_as_expected() -> bool:
 
 @functools.cache
 def dicts_have_versions() -> bool:
-    """Whether a number in a dict changes with every change of the dict, as it does up to CPython 3.12."""
+    """Whether a number in a dict changes with every change of the dict, as it does up to CPython 3.13."""
     changing = {"a": 1}
     seen = [_word(changing, VERSION), _word(changing, VERSION)]
     for change in ((lambda: changing.update(a=2)), (lambda: changing.update(b=3)), (lambda: changing.pop("b"))):
