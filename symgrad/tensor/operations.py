@@ -7,7 +7,9 @@ itself, it can be recorded and pulled back again.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,10 +19,18 @@ from symgrad.frontend import functions  # noqa: F401  # fills the table of what 
 from symgrad.frontend.lines import where
 from symgrad.frontend.tracer import Tracer, call, value, wrap
 from symgrad.ir.graph import Graph, inline, substitute, topological
-from symgrad.ir.node import PARAM, Node, param, set_locator
+from symgrad.ir.node import PARAM, Node, param, region_scope, set_locator
 from symgrad.ir.types import TensorType, boolean
 
 Flags = tuple[bool, ...]
+_nodes: Any = weakref.WeakValueDictionary()
+
+
+def apart() -> AbstractContextManager[None]:
+    """Nodes made inside are shared with each other only: they live long, and others do not see that they are there."""
+    return region_scope(_nodes)
+
+
 Function = Callable[..., Any]  # of traced arrays
 
 
@@ -71,9 +81,10 @@ class Operation:
             used: set[Node] = set()
             stand_ins = self._stand_ins()
             every = (True,) * len(self.graph.results)
-            for masked in (every, (False,) * len(every)):
-                parts, _ = self._pulled(active, every, masked, stand_ins)
-                used |= {n for n in topological(parts) if n.op is PARAM}
+            with apart():
+                for masked in (every, (False,) * len(every)):
+                    parts, _ = self._pulled(active, every, masked, stand_ins)
+                    used |= {n for n in topological(parts) if n.op is PARAM}
             found = Saved(
                 tuple(k for k, p in enumerate(self.graph.params) if p in used),
                 tuple(k for k, s in enumerate(stand_ins) if s in used),
@@ -88,7 +99,8 @@ class Operation:
         if found is None:
             stand_ins, saved = self._stand_ins(), self.saved(active)
             seeds: list[Node] = []
-            parts, layout = self._pulled(active, present, masked, stand_ins, seeds)
+            with apart():
+                parts, layout = self._pulled(active, present, masked, stand_ins, seeds)
             kept = [*(self.graph.params[k] for k in saved.operands), *(stand_ins[k] for k in saved.results)]
             graph = Graph((*kept, *seeds), tuple(parts))
             found = self._pullbacks[key] = Pullback(Operation(f"{self.name}'", graph, True), layout)
@@ -136,7 +148,8 @@ def operation(function: Function, types: Sequence[TensorType], weak: Flags) -> O
     found = _operations.get(key)
     if found is None:
         params = tuple(param(t) for t in types)
-        results, several = applied(function, params, weak)
+        with apart():
+            results, several = applied(function, params, weak)
         found = Operation(getattr(function, "__name__", "op"), Graph(params, results), several)
         if len(_operations) >= _MOST:
             _operations.clear()

@@ -22,7 +22,7 @@ from symgrad.ir.graph import Graph, topological
 from symgrad.ir.node import PARAM, Node, constant, param
 from symgrad.ir.types import TensorType, dtype_of
 from symgrad.tensor.calls import NativeCall
-from symgrad.tensor.operations import Operation, applied, operation
+from symgrad.tensor.operations import Operation, apart, applied, operation
 from symgrad.tensor.values import Value
 
 LONG = 600  # a segment of so many values is cut at the next turn of the loop that records it
@@ -161,7 +161,8 @@ def _extend(segment: Segment, key: tuple[Any, ...], function: Any) -> State:
         step = function
     else:
         step = operation(function, tuple(n.type for n in nodes), tuple(v.weak for v in operands))
-    state = segment.state.next[key] = State(tuple(step.applied(nodes)), step)
+    with apart():
+        state = segment.state.next[key] = State(tuple(step.applied(nodes)), step)
     _counts["states"] += 1
     return state
 

@@ -1,4 +1,4 @@
-"""The README's sessions print what they say."""
+"""The sessions of the README and of the documentation print what they say."""
 
 from __future__ import annotations
 
@@ -6,6 +6,14 @@ import doctest
 from pathlib import Path
 
 README = Path(__file__).parents[2] / "README.md"
+
+
+TENSORS = README.parent / "docs" / "imperative.md"
+
+
+def test_tensors() -> None:
+    result = doctest.testfile(str(TENSORS), module_relative=False, encoding="utf-8")
+    assert result.attempted > 10 and result.failed == 0
 
 
 def test_readme() -> None:
