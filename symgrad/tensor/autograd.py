@@ -113,7 +113,7 @@ def _seed(x: BaseTensor, seed: Any) -> Cotangent:
     if seed is None:
         if int(np.prod(x._dims)) != 1:
             raise RuntimeError(
-                f"a gradient is made without a seed for scalar outputs only, this one has shape {x._dims}: "
+                f"a gradient is made without a seed only for scalar outputs, this one has shape {x._dims}: "
                 "reduce it to a number, or pass a tensor of its shape"
             )
         return Cotangent(ones_like(x))

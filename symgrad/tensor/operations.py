@@ -21,6 +21,7 @@ from symgrad.frontend.tracer import Tracer, call, value, wrap
 from symgrad.ir.graph import Graph, inline, substitute, topological
 from symgrad.ir.node import PARAM, Node, param, region_scope, set_locator
 from symgrad.ir.types import TensorType, boolean
+from symgrad.ops.kinds import broadcast_to, number, zeros
 
 Flags = tuple[bool, ...]
 _nodes: Any = weakref.WeakValueDictionary()
@@ -128,14 +129,20 @@ class Operation:
         pulled = iter(pull_masked(results, cts, wrt))
         parts: list[Node] = []
         layout: list[tuple[int, int | None] | None] = []
-        for ct in (next(pulled) if a else None for a in active):
-            if ct is None:
+        for p, a in zip(params, active, strict=True):
+            if not a:
                 layout.append(None)
                 continue
+            ct = next(pulled) or _nothing(p)
             layout.append((len(parts), None if ct.mask is None else len(parts) + 1))
             parts += [ct.value] if ct.mask is None else [ct.value, ct.mask]
         known = {r: s for r, s in zip(results, stand_ins, strict=True) if r.args}
         return substitute(parts, known), tuple(layout)
+
+
+def _nothing(p: Node) -> Linear:
+    """The cotangent of an operand that the results do not depend on, as those of ``sign``: zeros, all masked."""
+    return Linear(zeros(p.shape, p.dtype), broadcast_to(number(False, boolean), p.shape))
 
 
 _operations: dict[Any, Operation] = {}
