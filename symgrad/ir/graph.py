@@ -91,6 +91,17 @@ def rewrite(graph: Graph, emit: Callable[[Node], Node]) -> Graph:
     return Graph(graph.params, tuple(env[r] for r in graph.results))
 
 
+def graphs_of(n: Node) -> list[Graph]:
+    """The graphs inside a primitive."""
+    return [v for _, v in n.attrs if isinstance(v, Graph)]
+
+
+def map_graphs(n: Node, transform: Callable[[Graph], Graph]) -> Node:
+    """A primitive with each graph inside transformed; ``n`` itself where none is changed."""
+    attrs = {k: transform(v) if isinstance(v, Graph) else v for k, v in n.attrs}
+    return n if all(attrs[k] is v for k, v in n.attrs) else make(n.op, *n.args, **attrs)
+
+
 def canonical(graph: Graph) -> Graph:
     """The graph with merged sizes written one way (see ``Sizes``)."""
     sizes = current()

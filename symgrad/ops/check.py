@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.ir.graph import Graph
+from symgrad.ir.graph import Graph, graphs_of
 from symgrad.ir.loops import AND, NOT, Apply, Block, If, Site
 from symgrad.ir.node import PARAM, Node, make, param
-from symgrad.ir.op import Index, Nest, NestBuilder, Op, Place, Region, register
+from symgrad.ir.op import Index, Nest, NestBuilder, Op, Place, register
 from symgrad.ir.types import Size, TensorType, boolean
 from symgrad.ops.pointwise import and_, not_, or_, select
 from symgrad.ops.views import batched, broadcast, to_front, transpose
@@ -82,11 +82,6 @@ check: Op = register(
         ],
     )
 )
-
-
-def graphs_of(n: Node) -> list[Graph]:
-    """The graphs inside a primitive."""
-    return [v for _, v in n.attrs if isinstance(v, Graph)] if isinstance(n.op.lower, Region) else []
 
 
 def holds_checks(n: Node) -> bool:

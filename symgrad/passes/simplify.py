@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.ir.graph import Graph, rewrite
-from symgrad.ir.node import CONSTANT, Node, constant, literal, make, size_node, splat
+from symgrad.ir.graph import Graph, map_graphs, rewrite
+from symgrad.ir.node import CONSTANT, Node, constant, literal, size_node, splat
 from symgrad.ir.op import Expand, Scalar
 from symgrad.ir.types import Shape, product
 from symgrad.ops.folds import kept, sum_
@@ -48,19 +48,13 @@ def _step(n: Node) -> Node | None:
         new = rule(n)
         if new is not None:
             return new
-    return _inner_graphs(n)
+    new = map_graphs(n, _same_or_simpler)
+    return None if new is n else new
 
 
-def _inner_graphs(n: Node) -> Node | None:
-    """A region primitive with simplified bodies."""
-    if not n.attrs:
-        return None
-    attrs = dict(n.attrs)
-    for k, v in n.attrs:
-        if isinstance(v, Graph):
-            body = simplify(v)
-            attrs[k] = v if body.results == v.results else body
-    return make(n.op, *n.args, **attrs) if any(attrs[k] is not v for k, v in n.attrs) else None
+def _same_or_simpler(graph: Graph) -> Graph:
+    body = simplify(graph)
+    return graph if body.results == graph.results else body
 
 
 def is_pointwise(n: Node) -> bool:

@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from symgrad.ir.graph import Graph, rewrite
-from symgrad.ir.node import Node, make, splat
+from symgrad.ir.graph import Graph, map_graphs, rewrite
+from symgrad.ir.node import Node, splat
 from symgrad.ir.types import TensorType, f32, f64
 from symgrad.ops import pointwise as p
 from symgrad.ops.folds import Axes, expand_over, kept, logsumexp, max_, norm2, shift, softmax, sum_
@@ -57,30 +57,24 @@ def _run(graph: Graph) -> tuple[Graph, list[str]]:
     known = Known()
     applied: list[str] = []
 
+    def inner(body: Graph) -> Graph:
+        new, names = _run(body)
+        applied.extend(names)
+        return new if names else body
+
     def settle(n: Node) -> Node:
         for r in _BY_HEAD.get(n.op.name, ()) if _is_float(n) else ():
             new = r.apply(n, known)
             if new is not None and new is not n:
                 applied.append(r.name)
                 return settle(new)
-        return _inner_graphs(n, applied)
+        return map_graphs(n, inner)
 
     return rewrite(graph, settle), applied
 
 
 def _is_float(n: Node) -> bool:
     return isinstance(n.type, TensorType) and n.dtype.is_float
-
-
-def _inner_graphs(n: Node, applied: list[str]) -> Node:
-    """A region primitive with stable bodies."""
-    attrs = dict(n.attrs)
-    for k, v in n.attrs:
-        if isinstance(v, Graph):
-            body, names = _run(v)
-            applied += names
-            attrs[k] = body if names else v
-    return make(n.op, *n.args, **attrs) if any(attrs[k] is not v for k, v in n.attrs) else n
 
 
 # --- reading patterns ------------------------------------------------------------------------------------------------
