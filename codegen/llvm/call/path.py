@@ -14,6 +14,7 @@ from symgrad.codegen.llvm.jit import Native, load_plain
 from symgrad.ir.loops import Program
 
 _arena = ctypes.c_uint64(0)
+ctypes.pythonapi.Py_IncRef(ctypes.py_object(_arena))  # threads may use it until the process ends
 
 
 @final
