@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -111,7 +112,7 @@ def seeded(tensors: Sequence[Any], seeds: Any) -> list[tuple[Edge, Cotangent]]:
 
 def _seed(x: BaseTensor, seed: Any) -> Cotangent:
     if seed is None:
-        if int(np.prod(x._dims)) != 1:
+        if math.prod(x._dims) != 1:
             raise RuntimeError(
                 f"a gradient is made without a seed only for scalar outputs, this one has shape {x._dims}: "
                 "reduce it to a number, or pass a tensor of its shape"
@@ -120,7 +121,7 @@ def _seed(x: BaseTensor, seed: Any) -> Cotangent:
     if not isinstance(seed, BaseTensor):
         seed = type(x)._make(as_value(seed, x.dtype))
     if seed._dims != x._dims:
-        if int(np.prod(seed._dims)) != 1 or int(np.prod(x._dims)) != 1:
+        if math.prod(seed._dims) != 1 or math.prod(x._dims) != 1:
             raise RuntimeError(f"a gradient of shape {seed._dims} was given for a tensor of shape {x._dims}")
         seed = seed.reshape(x._dims)
     if seed.dtype != x.dtype:

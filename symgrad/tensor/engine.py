@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 from symgrad.tensor.base import BaseTensor
@@ -27,8 +28,7 @@ def steps_below(edges: Sequence[Edge]) -> list[Step]:
     return sorted(seen, key=_serial, reverse=True)
 
 
-def _serial(step: Step) -> int:
-    return step.serial
+_serial = attrgetter("serial")
 
 
 def _leading_to(steps: Sequence[Step], wanted: set[Step]) -> list[Step]:

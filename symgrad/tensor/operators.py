@@ -79,7 +79,13 @@ def _operand(x: Any) -> bool:
 
 
 def _forward(name: str) -> Callable[[BaseTensor, Any], Any]:
+    function = _OPERATORS[name]
+    with_numbers = name != "power"
+
     def method(self: BaseTensor, other: Any) -> Any:
+        if (type(other) is float and with_numbers) or isinstance(other, BaseTensor):  # the common case, written out
+            out = apply(function, (self, other))[0]
+            return narrowed(out, self, other) if out._narrow and out._value.node.type.dtype is f64 else out
         return binary(name, self, other) if _operand(other) else NotImplemented
 
     return method

@@ -148,8 +148,11 @@ def _enter(segment: Segment, v: Value) -> None:
         state = segment.state.next[kind] = State((param(TensorType(dtype_of(v.dtype), v.shape)),), None)
         _counts["states"] += 1
     segment.state = state
-    v.segment, v.position, v.node = segment, len(segment.values), state.nodes[0]
-    segment.values.append(v)
+    values = segment.values
+    v.segment = segment
+    v.position = len(values)
+    v.node = state.nodes[0]
+    values.append(v)
     segment.inputs.append(v)
 
 

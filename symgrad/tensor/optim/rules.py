@@ -40,7 +40,11 @@ class SGD(BaseOptimizer):
         operands: list[Any] = []
         for p, b in zip(params, kept, strict=True):
             operands += [p, p._grad] if b is None else [p, p._grad, b]
-        operands += [float(group[name]) for name in ("lr", "momentum", "dampening", "weight_decay")]
+        operands.append(float(group["lr"]))
+        if momentum:
+            operands += [float(group["momentum"]), float(group["dampening"])]
+        if group["weight_decay"] != 0:
+            operands.append(float(group["weight_decay"]))
         outs = update(_sgd, flags, params, operands, int(momentum))
         for k, p in enumerate(params if momentum else ()):
             self.of(p)["momentum_buffer"] = type(p)._make(outs[2 * k + 1])
@@ -48,8 +52,11 @@ class SGD(BaseOptimizer):
 
 def _sgd(flags: Any, *operands: Any) -> tuple[Any, ...]:
     with_buffer, momentum, nesterov, decayed, maximize = flags
-    *tensors, rate, mu, dampening, decay = operands
-    rest = iter(tensors)
+    numbers = iter(operands[2 * len(with_buffer) + sum(with_buffer) :])
+    rate = next(numbers)
+    mu, dampening = (next(numbers), next(numbers)) if momentum else (0.0, 0.0)
+    decay = next(numbers) if decayed else 0.0
+    rest = iter(operands)
     outs: list[Any] = []
     for has_buffer in with_buffer:
         p, g = next(rest), next(rest)
