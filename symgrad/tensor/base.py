@@ -14,7 +14,9 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from symgrad.errors import DTypeError
+from symgrad.errors import DTypeError, TraceError
+from symgrad.frontend.lines import located
+from symgrad.frontend.tracer import is_traced
 from symgrad.frontend.tracing import tracing
 from symgrad.ir.types import dtype_of
 from symgrad.tensor.modes import MODE
@@ -424,6 +426,8 @@ def apply(function: Function, operands: Sequence[Any], like: type[BaseTensor] | 
 
 def as_value(x: Any, dtype: Any = None) -> Value:
     """A copy of anything NumPy takes for an array."""
+    if is_traced(x):
+        raise located(TraceError("a tensor from outside is used in a compiled function: pass it in as an argument"))
     array = np.array(x, dtype, order="C")
     if array.dtype.kind not in "fiub":
         raise DTypeError(f"tensors hold numbers, got {array.dtype}")

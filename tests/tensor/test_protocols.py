@@ -121,6 +121,13 @@ def test_wrong_shapes_carry_the_users_line():
         sg.tensor(X) + sg.tensor(np.ones(4))
 
 
+def test_functions_take_tensors_as_arguments():
+    x = sg.tensor(X)
+    assert_allclose(sg.grad(lambda a: np.sum(a * a))(x), 2 * X)
+    with pytest.raises(sg.TraceError, match="pass it in as an argument"):
+        sg.jit(lambda a: a * x)(X)
+
+
 def test_tensor_from_outside_in_a_compiled_function():
     net = sg.nn.Linear(3, 1)
     other = sg.tensor(np.ones((2, 3)))
