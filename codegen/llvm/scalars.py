@@ -64,6 +64,9 @@ def convert(value: str, source: DType, target: DType) -> tuple[str, str]:
     if source.is_float:
         name = f"@llvm.fpto{'si' if target.kind == 'i' else 'ui'}.sat.{suffix(target)}.{suffix(source)}"
         return f"call {new} {name}({old} {value})", f"declare {new} {name}({old})"
+    if target.is_float and source.kind == "b":
+        # A masked move; LLVM's widening of bools and conversion from there takes three times as long.
+        return f"select i1 {value}, {new} {literal(1.0, target)}, {new} {literal(0.0, target)}", ""
     if target.is_float:
         return f"{'sitofp' if source.kind == 'i' else 'uitofp'} {old} {value} to {new}", ""
     if target.bytes < source.bytes:

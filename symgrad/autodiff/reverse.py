@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from symgrad.autodiff.rules import Linear, add, pullback
 from symgrad.ir.graph import Graph, dependents
@@ -43,9 +43,18 @@ def pull_masked(results: Sequence[Node], cts: Sequence[Linear | None], wrt: Sequ
         if n.op is GET:
             parts.setdefault(n.args[0], {})[n.attr("index")] = ct
             continue
-        for a, c in zip(n.args, pullback(n, ct), strict=True):
+        for a, c in _per_operand(n, pullback(n, ct)):
             contribute(a, c)
     return [adjoints.get(w) for w in wrt]
+
+
+def _per_operand(n: Node, cts: Sequence[Linear | None]) -> Iterable[tuple[Node, Linear]]:
+    """Each operand of a node once: in x*x both contributions are added before anything else is."""
+    out: dict[Node, Linear] = {}
+    for a, ct in zip(n.args, cts, strict=True):
+        if ct is not None:
+            out[a] = add(out[a], ct) if a in out else ct
+    return out.items()
 
 
 def pull_nodes(results: Sequence[Node], cts: Sequence[Node | None], wrt: Sequence[Node]) -> list[Node | None]:

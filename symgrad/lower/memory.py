@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from symgrad.ir.types import Size
+from symgrad.ir.types import DType, Size
 
 ALIGNMENT = 64
+PAGE = 4096  # bytes; accesses at equal offsets within pages wait for each other
+STAGGER = 11 * ALIGNMENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,15 @@ class Lifetime:
 
 def aligned(size: Size) -> Size:
     return (size + (ALIGNMENT - 1)) // ALIGNMENT * ALIGNMENT
+
+
+def column_of(elements: Size, dtype: DType) -> Size:
+    """Elements from one column to the next of an array that lies by columns: each begins a cache line, long ones at an
+    offset of its own within a page."""
+    size = elements * dtype.bytes
+    if isinstance(size, int) and size < PAGE // 4:
+        return aligned(size) // dtype.bytes
+    return ((size + (PAGE - 1)) // PAGE * PAGE + STAGGER) // dtype.bytes
 
 
 def plan(lifetimes: list[Lifetime]) -> tuple[dict[str, Size], Size]:

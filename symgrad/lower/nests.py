@@ -41,8 +41,8 @@ from symgrad.lower.shapes import few
 from symgrad.lower.values import Bounds, Fresh, Memory, Scope, Values
 
 SPLIT_LEVELS = 2  # innermost loops that are split; each one trebles the code
-LANES = 4  # rows that an innermost loop takes at once, where sums over or along the rows are cheap
-CHEAP = 12  # statements of an innermost loop up to which it takes several rows
+# Statements of an innermost loop -> rows that it takes at once, where there are sums over rows or along them.
+LANES = ((12, 4), (64, 2))
 
 
 @dataclass
@@ -60,7 +60,7 @@ class NestWriter:
     after: Block = ()
     accumulators: dict[tuple[Task, Var | None], Var] = field(default_factory=dict)
     lanes: tuple[Var, ...] = ()
-    jammed: bool = False
+    jammed: int = 0  # rows that the innermost loop takes at once
     values: Values = field(init=False)
 
     def write(self) -> Block:
@@ -80,22 +80,25 @@ class NestWriter:
             granted = self._granted()
             body = self._attempt()
             assert self._granted() == granted, "a loop takes for granted what it was not split for"
-        self.jammed = self._gains_from_lanes(body)
+        self.jammed = self._rows_at_once(body)
         return self._attempt() if self.jammed else body
 
     def _granted(self) -> dict[int, tuple[int, int]]:
         """How many bounds each loop is split at."""
         return {k: (len(b.lows), len(b.highs)) for k, b in self.values.bounds.items()}
 
-    def _gains_from_lanes(self, body: Block) -> bool:
-        """Whether the innermost loop should take several rows: for sums over rows or along them that are cheap."""
+    def _rows_at_once(self, body: Block) -> int:
+        """How many rows the innermost loop should take, for sums over rows or along them that are cheap; 0 for one."""
         row = len(self.group.space) - 2
         if row < 0 or few(self.group.space[row : row + 1]) or self.values.bounds.keys() & {row, row + 1}:
-            return False
+            return 0
         if all({row, row + 1} <= set(t.kept) for t in self.group.tasks):
-            return False
+            return 0
         inner = [s for s in statements(body) if isinstance(s, For) and not any(isinstance(b, For) for b in s.body)]
-        return all(len(s.body) <= CHEAP and not any(map(_is_dear, s.body)) for s in inner)
+        if any(_is_dear(b) for s in inner for b in s.body):
+            return 0
+        longest = max((len(s.body) for s in inner), default=0)
+        return next((lanes for most, lanes in LANES if longest <= most), 0)
 
     def _attempt(self) -> Block:
         self.values.scopes = [Scope()]
@@ -178,17 +181,17 @@ class NestWriter:
         """The loop over whole bundles of rows; where the rows that are left begin."""
         values, scope = self.values, self.values.scopes[-1]
         bundles, bundle, rest = (self.fresh(name, i64) for name in ("bundles", "bundle", "rest"))
-        scope.statements.append(Let(bundles, Apply(DIV, (sub(stop, start), const_index(LANES)))))
-        self.lanes = tuple(self.fresh("i", i64) for _ in range(LANES))
+        scope.statements.append(Let(bundles, Apply(DIV, (sub(stop, start), const_index(self.jammed)))))
+        self.lanes = tuple(self.fresh("i", i64) for _ in range(self.jammed))
         values.level.update((v, len(values.scopes)) for v in (bundle, *self.lanes))
         values.scopes.append(Scope())
-        first = add(mul(bundle, const_index(LANES)), start)
+        first = add(mul(bundle, const_index(self.jammed)), start)
         values.scopes[-1].statements += [Let(v, add(first, const_index(n))) for n, v in enumerate(self.lanes)]
         self._loops(k + 1)
         body = tuple(values.scopes.pop().statements)
         self.lanes = ()
         scope.statements.append(For(bundle, const_index(0), bundles, body))
-        scope.statements.append(Let(rest, add(mul(bundles, const_index(LANES)), start)))
+        scope.statements.append(Let(rest, add(mul(bundles, const_index(self.jammed)), start)))
         return rest
 
     def _segments(self, k: int) -> list[tuple[Expr, Expr, bool]]:

@@ -18,7 +18,7 @@ def pack(graph: Graph) -> Graph:
     """Copy arguments and literals that are broadcast along an outer axis and have short rows."""
 
     def emit(n: Node) -> Node:
-        if n.op.name != "broadcast" or not repeats(n):
+        if n.op.name != "broadcast" or not repeats(n, small_tail(n.shape)):
             return n
         (x,) = n.args
         return remake(n, copy(x, tag=PACKED)) if memory_of(x) and 0 < small_tail(x.shape) < x.ndim else n

@@ -34,14 +34,15 @@ from symgrad.ir.op import Index, Nest, Place, Region
 from symgrad.ir.types import DType, Shape, Size, TensorType, i64, map_size, product, size_named, size_names
 from symgrad.lower.bands import Band, banded, block_rows
 from symgrad.lower.expand import expand
-from symgrad.lower.memory import Lifetime, plan
+from symgrad.lower.literals import with_literals
+from symgrad.lower.memory import Lifetime, column_of, plan
 from symgrad.lower.nests import NestWriter, loop_over
 from symgrad.lower.pack import pack
 from symgrad.lower.rebuild import map_block
 from symgrad.lower.regions import CAPACITY, TAPE_FULL, measured, region_block
 from symgrad.lower.registers import in_registers
 from symgrad.lower.schedule import Schedule, Task, nest_operand, nest_operands, reads, schedule
-from symgrad.lower.shapes import memory_of, root, small_tail
+from symgrad.lower.shapes import memory_of, root
 from symgrad.lower.values import Memory
 from symgrad.ops.pointwise import copy
 
@@ -72,7 +73,7 @@ class Lowering:
     buffers: dict[Node, Buffer] = field(default_factory=dict)
     step: int = 0
     row: Expr | None = None  # the first row of the block at hand
-    seen_whole: frozenset[Node] = frozenset()  # nodes whose memory is read as that of a reshape, or by a nest
+    columns: dict[Node, Size] = field(default_factory=dict)  # temporaries whose last axes come first in memory
 
     def fresh(self, prefix: str, dtype: DType) -> Var:
         return Var(f"{prefix}{next(self.whole.counter)}", dtype)
@@ -124,18 +125,8 @@ class Lowering:
             return None
         if n in self.bands[self.step].local:
             return Memory(place, row=self.row)
-        tail = self._tail(n)
-        if not tail:
-            return Memory(place)
-        cut = n.ndim - tail
-        return Memory(Place(place.buffer, n.type.with_shape((*n.shape[cut:], *n.shape[:cut]))), tail)
-
-    def _tail(self, n: Node) -> int:
-        """Axes that come first in memory, of temporaries with short rows: so loops run along memory."""
-        if n not in self.buffers or self.buffers[n].kind != "temp" or n in self.seen_whole:
-            return 0
-        tail = small_tail(n.shape)
-        return tail if tail < n.ndim else 0
+        column = self.columns.get(n)
+        return Memory(place) if column is None else Memory(place, self.plan.rows.tail(n), column=column)
 
     def must_place(self, n: Node) -> Place:
         place = self.place(n)
@@ -179,7 +170,7 @@ def lower_block(whole: Whole, graph: Graph, given: dict[Node, Place], results: l
 
 
 def _begun(whole: Whole, graph: Graph) -> Lowering:
-    graph = distinct_results(pack(expand(graph)))
+    graph = distinct_results(pack(with_literals(expand(graph))))
     plan = schedule(graph)
     return Lowering(graph, plan, banded(plan, graph.results), whole)
 
@@ -208,6 +199,7 @@ def _name_the_rest(low: Lowering, names: Iterator[str] | None) -> None:
             return low._scratch(dtype, elements)
         return Buffer(next(names), dtype, elements, "temp")
 
+    whole = _seen_whole(low)
     for n in low.graph.nodes():
         if n in low.buffers or n in low.given:
             continue
@@ -220,11 +212,24 @@ def _name_the_rest(low: Lowering, names: Iterator[str] | None) -> None:
             low.several[n] = [Place(b.name, t) for b, t in zip(made, n.type.items, strict=True)]
             low.kept[n] = made
         elif n in low.plan.stored:
-            low.buffers[n] = memory(n.dtype, room.get(n, product(n.shape)))
+            low.buffers[n] = memory(n.dtype, room[n] if n in room else _elements(low, n, whole))
+
+
+def _seen_whole(low: Lowering) -> set[Node]:
+    """Nodes whose memory is read as that of a reshape, or by a nest."""
     whole = {root(n) for n in low.graph.nodes() if n.op.name == "reshape"}
     for t in (t for band in low.bands for t in band.tasks if t.alone):
         whole.update((t.node, *nest_operands(t.node)))
-    low.seen_whole = frozenset(whole)
+    return whole
+
+
+def _elements(low: Lowering, n: Node, whole: set[Node]) -> Size:
+    """The elements of a temporary. Short rows lie by columns, so that loops run along memory."""
+    tail = low.plan.rows.tail(n)
+    if not 0 < tail < n.ndim or n in whole:
+        return product(n.shape)
+    low.columns[n] = column_of(product(n.shape[: n.ndim - tail]), n.dtype)
+    return low.columns[n] * product(n.shape[n.ndim - tail :])
 
 
 def _band(low: Lowering, band: Band) -> Block:
@@ -309,7 +314,7 @@ def _lifetimes(low: Lowering, temps: list[Buffer]) -> list[Lifetime]:
         for t in band.tasks:
             for own in _names(low, t.node):
                 first.setdefault(own, step)
-            for n in (t.node, *(d for d, _ in reads(t, low.plan.stored))):
+            for n in (t.node, *(d for d, _ in reads(t, low.plan.stored, low.plan.rows))):
                 last.update((name, step) for name in _names(low, n))
     inner = [Lifetime(name, 0, step, step) for name, (_, step) in low.whole.scratch.items()]
     return [Lifetime(b.name, 0, first.get(b.name, 0), last.get(b.name, 0)) for b in temps] + inner

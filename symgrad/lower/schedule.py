@@ -16,7 +16,8 @@ from symgrad.ir.node import CONSTANT, GET, Node
 from symgrad.ir.op import Fold, Generate, Leaf, Nest, Region, Scalar, View
 from symgrad.ir.types import Dim, Shape, Size
 from symgrad.lower.pack import is_packed
-from symgrad.lower.shapes import loops, memory_of, repeats, root, small_tail, swapped_source, widens, written_out
+from symgrad.lower.rows import Rows, rows_of
+from symgrad.lower.shapes import axis_below, memory_of, root, swapped_source
 from symgrad.ops.check import holds_checks
 from symgrad.ops.pointwise import MAXIMUM, MINIMUM
 
@@ -68,6 +69,7 @@ class Schedule:
 
     groups: tuple[Group, ...]
     stored: frozenset[Node]
+    rows: Rows
 
 
 def nest_operand(op: Nest, position: int, n: Node) -> Node:
@@ -90,9 +92,10 @@ def owner(n: Node) -> Node:
 def schedule(graph: Graph) -> Schedule:
     """Decide storage, then group tasks greedily into nests."""
     nodes = _checks_first(graph.nodes())
-    stored = _stored(graph, nodes)
-    tasks = [t for n in nodes if n in stored for t in _tasks(n)]
-    return Schedule(tuple(_grouped(tasks, stored)), frozenset(stored))
+    rows = rows_of(nodes)
+    stored = _stored(graph, nodes, rows)
+    tasks = [t for n in nodes if n in stored for t in _tasks(n, rows)]
+    return Schedule(tuple(_grouped(tasks, stored, rows)), frozenset(stored), rows)
 
 
 def _checks_first(nodes: list[Node]) -> list[Node]:
@@ -110,40 +113,37 @@ def _checks_first(nodes: list[Node]) -> list[Node]:
     return list(out)
 
 
-def _tasks(n: Node) -> list[Task]:
+def _tasks(n: Node, rows: Rows) -> list[Task]:
     if isinstance(n.op.lower, Region):
         return [Task(n, n, (), ())]
-    if n.op.name != "concatenate":
-        return _pinned(n, n.args[0] if loops(n) else n, (0,) * n.ndim)
+    if n.op.name != "concatenate" or n in rows.mixed:
+        return _pinned(n, n.args[0] if rows.loops(n) else n, (0,) * n.ndim, rows)
     out, start, axis = [], 0, n.attr("axis")  # type: tuple[list[Task], Size, int]
     for a in n.args:
-        out += _pinned(n, a, tuple(start if k == axis else 0 for k in range(n.ndim)))
+        out += _pinned(n, a, tuple(start if k == axis else 0 for k in range(n.ndim)), rows)
         start = start + a.shape[axis]
     return out
 
 
-def _pinned(n: Node, value: Node, starts: Shape) -> list[Task]:
-    """One task, or one for each index along a short last axis."""
+def _pinned(n: Node, value: Node, starts: Shape, rows: Rows) -> list[Task]:
+    """One task, or one for each index along the last axes that are written out."""
     if isinstance(n.op.lower, Nest):
         return [Task(n, value, value.shape, starts)]
-    longer = value.ndim - small_tail(value.shape)
+    longer = len(rows.looped(value))
     tail = itertools.product(*(range(s) for s in value.shape[longer:] if isinstance(s, int)))
     return [Task(n, value, value.shape[:longer], starts, pinned) for pinned in tail]
 
 
-def _space(n: Node) -> Shape:
-    if isinstance(n.op.lower, Region):
-        return ()
-    shape: Shape = n.args[0].shape if loops(n) else n.shape
-    return shape[: len(shape) - small_tail(shape)]
+def _space(n: Node, rows: Rows) -> Shape:
+    return () if isinstance(n.op.lower, Region) else rows.looped(n.args[0] if rows.loops(n) else n)
 
 
-def _costs(nodes: list[Node]) -> dict[Node, int]:
+def _costs(nodes: list[Node], rows: Rows) -> dict[Node, int]:
     """Roughly the work to compute one element of a node from memory."""
     cost: dict[Node, int] = {}
     for n in nodes:
         match n.op.lower:
-            case Fold() if written_out(n):
+            case Fold() if rows.written_out(n):
                 cost[n] = min(_elements(n) * (1 + cost[n.args[0]]), 1 << 20)
             case Leaf() | Fold() | Nest() | Generate() | Region():
                 cost[n] = 1
@@ -161,12 +161,12 @@ def _elements(n: Node) -> int:
     return math.prod(s for k in n.attr("axes") if isinstance(s := n.args[0].shape[k], int))
 
 
-def _stored(graph: Graph, nodes: list[Node]) -> set[Node]:
+def _stored(graph: Graph, nodes: list[Node], rows: Rows) -> set[Node]:
     stored = {root(r) for r in graph.results if not memory_of(root(r))}
     users = collections.Counter(a for n in nodes for a in n.args)
     for n in nodes:
         match n.op.lower:
-            case Fold() if loops(n):
+            case Fold() if rows.loops(n):
                 stored.add(n)
                 if n.op.lower.fn in (MAXIMUM, MINIMUM) and users[n.args[0]] > 1 and not _exact(n.args[0]):
                     stored.add(root(n.args[0]))
@@ -175,36 +175,37 @@ def _stored(graph: Graph, nodes: list[Node]) -> set[Node]:
                 stored.update(m for m in nest_operands(n) if not memory_of(m))
             case _:
                 pass
-    cost, stage = _costs(nodes), _stages(nodes)
+    cost, stage = _costs(nodes, rows), _stages(nodes, rows)
     places: dict[Node, set[tuple[object, ...]]] = {n: set() for n in nodes}
     far: set[Node] = set()
     wide: set[Node] = set()
     for n in reversed(nodes):
-        if n not in stored and _worth_storing(n, places[n], n in far, n in wide, cost[n]):
+        inside = n in rows.mixed
+        if n not in stored and _worth_storing(n, places[n], n in far, n in wide, cost[n], inside):
             stored.add(root(n))
-        here = {(_space(n), stage[n] - _waits(n), None)} if n in stored else places[n]
+        here = {(_space(n, rows), stage[n] - _waits(n, rows), None)} if n in stored else places[n]
         for a in n.args:
-            moved = n.op.name in ("slice", "place", "concatenate", "gather")
+            moved = n.op.name in ("slice", "place", "concatenate", "gather") and not inside
             places[a].update((s, t, n.serial if moved else v) for s, t, v in here)
-        if repeats(n):
+        if rows.repeats(n):
             far.add(n.args[0])
-        if widens(n):
+        if rows.widens(n):
             wide.add(n.args[0])
     return stored
 
 
-def _stages(nodes: list[Node]) -> dict[Node, int]:
+def _stages(nodes: list[Node], rows: Rows) -> dict[Node, int]:
     """How many reductions or nests of their own lie below a node: what must have finished before."""
     stage: dict[Node, int] = {}
     for n in nodes:
         below = max((stage[a] for a in n.args), default=0)
-        stage[n] = below + _waits(n)
+        stage[n] = below + _waits(n, rows)
     return stage
 
 
-def _waits(n: Node) -> bool:
+def _waits(n: Node, rows: Rows) -> bool:
     """Whether a node is complete only when loops of its own are done."""
-    return loops(n) or isinstance(n.op.lower, Nest | Region)
+    return rows.loops(n) or isinstance(n.op.lower, Nest | Region)
 
 
 def _exact(n: Node) -> bool:
@@ -214,10 +215,12 @@ def _exact(n: Node) -> bool:
     return memory_of(n) or not n.dtype.is_float
 
 
-def _worth_storing(n: Node, places: set[tuple[object, ...]], far: bool, wide: bool, cost: int) -> bool:
+def _worth_storing(
+    n: Node, places: set[tuple[object, ...]], far: bool, wide: bool, cost: int, inside: bool
+) -> bool:
     if memory_of(root(n)) or isinstance(n.op.lower, Leaf | Generate):
         return False
-    if n.op.name == "concatenate":
+    if n.op.name == "concatenate" and not inside:
         return True
     if n.ndim == 0:
         return len(places) > 1 and cost > 4 * DEAR
@@ -229,35 +232,46 @@ def _worth_storing(n: Node, places: set[tuple[object, ...]], far: bool, wide: bo
 # --- grouping --------------------------------------------------------------------------------------------------------
 
 
-def reads(task: Task, stored: frozenset[Node] | set[Node]) -> list[tuple[Node, bool]]:
-    """Stored nodes that a task reads, each with whether it is only read at the index at hand."""
+def reads(task: Task, stored: frozenset[Node] | set[Node], rows: Rows) -> list[tuple[Node, bool]]:
+    """Stored nodes that a task reads, each with whether it is only read at the index of the loops at hand."""
     out: dict[Node, bool] = {}
-    seen: set[tuple[Node, bool]] = set()
-    lower = task.node.op.lower
     if task.alone:
         return [(m, False) for m in map(owner, nest_operands(task.node)) if m in stored]
+    here: tuple[int | None, ...] = tuple(range(len(task.space)))
     own = task.value is task.node
-    todo = [(a, isinstance(lower, Scalar)) for a in task.node.args] if own else [(task.value, task.fold is not None)]
+    todo = _below(task.node, here) if own else [(task.value, here if task.fold is not None else _lost(here))]
+    seen: set[tuple[Node, tuple[int | None, ...]]] = set()
     while todo:
-        a, same = todo.pop()
-        if (a, same) in seen:
+        a, axes = todo.pop()
+        if (a, axes) in seen:
             continue
-        seen.add((a, same))
+        seen.add((a, axes))
         base = root(a)
         if base in stored:
-            out[base] = out.get(base, True) and same and base is a
+            while a is not base:
+                (a, axes), = _below(a, axes)
+            out[base] = out.get(base, True) and axes == tuple(range(len(rows.looped(base))))
             continue
-        todo.extend((b, same and isinstance(a.op.lower, Scalar)) for b in a.args)
+        todo += _below(a, axes)
     return list(out.items())
 
 
-def _grouped(tasks: list[Task], stored: set[Node]) -> list[Group]:
+def _below(n: Node, axes: tuple[int | None, ...]) -> list[tuple[Node, tuple[int | None, ...]]]:
+    """The operands of a node, with the axes of them that are read at the index of each loop."""
+    return [(a, tuple(None if k is None else axis_below(n, p, k) for k in axes)) for p, a in enumerate(n.args)]
+
+
+def _lost(axes: tuple[int | None, ...]) -> tuple[int | None, ...]:
+    return (None,) * len(axes)
+
+
+def _grouped(tasks: list[Task], stored: set[Node], rows: Rows) -> list[Group]:
     groups: list[Group] = []
     at: dict[Node, int] = {}
     for t in tasks:
         alone, first = t.alone, 0
-        for d, same in reads(t, stored):
-            waits = alone or not same or _waits(d) or d.op.name == "concatenate"
+        for d, same in reads(t, stored, rows):
+            waits = alone or not same or _waits(d, rows) or (d.op.name == "concatenate" and d not in rows.mixed)
             first = max(first, at.get(d, -1) + waits)
         k = next((k for k in range(first, len(groups)) if not alone and _fits(groups[k], t)), None)
         if k is None:

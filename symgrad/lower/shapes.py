@@ -59,21 +59,24 @@ def swapped_source(n: Node) -> Node | None:
     return n.args[0] if d >= 2 and perm == (*range(d - 2), d - 1, d - 2) else None
 
 
-def repeats(n: Node) -> bool:
-    """Whether a view reads the same element again and again from an outer loop, or in an unforeseeable order."""
+def repeats(n: Node, tail: int) -> bool:
+    """Whether a view reads the same element again and again from an outer loop, or in an unforeseeable order.
+
+    The last ``tail`` axes have no loops.
+    """
     if n.op.name == "gather":
         return True
     if n.op.name != "broadcast":
         return False
-    looped = [k for k in n.attr("axes") if k < n.ndim - small_tail(n.shape)]
+    looped = [k for k in n.attr("axes") if k < n.ndim - tail]
     return any(k not in looped and n.shape[k] != 1 for k in range(max(looped, default=0)))
 
 
-def widens(n: Node) -> bool:
-    """Whether a view repeats each element along inner loops."""
+def widens(n: Node, tail: int) -> bool:
+    """Whether a view repeats each element along inner loops; the last ``tail`` axes have none."""
     if n.op.name != "broadcast" or not n.args[0].ndim:
         return False
-    looped = n.ndim - small_tail(n.shape)
+    looped = n.ndim - tail
     return max(n.attr("axes")) < looped - 1 and any(s != 1 for s in n.shape[max(n.attr("axes")) + 1 : looped])
 
 

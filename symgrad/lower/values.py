@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from symgrad.ir.loops import (
     AND,
@@ -29,7 +29,9 @@ from symgrad.ir.loops import (
     Stmt,
     Store,
     Var,
+    add,
     const_index,
+    mul,
     offset,
     operands,
     sub,
@@ -37,7 +39,8 @@ from symgrad.ir.loops import (
 from symgrad.ir.loops import extent as size_of
 from symgrad.ir.node import CONSTANT, SIZE, Node, literal
 from symgrad.ir.op import Fold, Generate, Index, InRange, Leaf, Piece, Place, Scalar, View
-from symgrad.ir.types import DType, Shape, Size, boolean
+from symgrad.ir.types import DType, Shape, Size
+from symgrad.lower.literals import folded, padding
 from symgrad.lower.shapes import root
 
 Request = tuple[Node, Index]
@@ -47,23 +50,29 @@ Fresh = Callable[[str, DType], Var]
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """Where a node lies: a place, with its last ``tail`` axes first, and with rows counted from ``row`` on."""
+    """Where a node lies: a place, with rows counted from ``row`` on, or by columns: the last ``tail`` axes come first,
+    and each of their elements has ``column`` elements of its own."""
 
     place: Place
     tail: int = 0
     row: Expr | None = None
+    column: Size = 0
 
     def load(self, index: Index) -> Load:
-        return self.place.load(*self._within(index))
+        return Load(self.place.buffer, self._at(index), self.place.type.dtype)
 
     def store(self, value: Expr, index: Index) -> Store:
-        return self.place.store(value, *self._within(index))
+        return Store(self.place.buffer, self._at(index), value)
 
-    def _within(self, index: Index) -> Index:
+    def _at(self, index: Index) -> Expr:
         if self.row is not None:
             index = (sub(index[0], self.row), *index[1:])
-        cut = len(index) - self.tail
-        return (*index[cut:], *index[:cut]) if self.tail else index
+        if not self.tail:
+            return self.place.flat(index)
+        cut, shape = len(index) - self.tail, self.place.type.shape
+        lead = replace(self.place, type=self.place.type.with_shape(shape[:cut]))
+        tail = Place("", self.place.type.with_shape(shape[cut:]))
+        return add(lead.flat(index[:cut]), mul(tail.flat(index[cut:]), size_of(self.column)))
 
 
 class _Missing(Exception):
@@ -139,6 +148,8 @@ class Values:
         return value
 
     def _walk(self, node: Node, index: Index) -> Walk:
+        if node.op is CONSTANT and all(isinstance(i, Const) for i in index):
+            return Const(literal(node)[tuple(i.value for i in index if isinstance(i, Const))].item(), node.dtype)
         memory = None if root(node) in self.own else self.memory(node)
         if memory is not None:
             return self.bind(memory.load(index))
@@ -177,7 +188,7 @@ class Values:
 
     def _view(self, node: Node, index: Index) -> Walk:
         pieces = yield from self._pieces(node, index)
-        zero = Const(False if node.dtype == boolean else 0, node.dtype)
+        zero = padding(node.dtype)
         value: Expr | None = None
         for piece in reversed(pieces):
             arg = node.args[piece.arg]
@@ -249,6 +260,7 @@ class Values:
 
     def bind(self, e: Expr) -> Expr:
         """``e`` as a variable, at the outermost level where its operands exist."""
+        e = folded(e)
         if isinstance(e, Var | Const | Extent):
             return e
         for scope in reversed(self.scopes):

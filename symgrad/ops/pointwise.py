@@ -65,7 +65,7 @@ mul: Op = pointwise(
 )  # fmt: skip
 div: Op = pointwise(
     "div", doc="x / y, IEEE division.", numpy=np.divide, lower=DIV, sympy=lambda sp, x, y: x / y, cost=4,
-    partials=lambda z, x, y: (1.0 / y, -(z / y)), sample=((-2.0, 2.0), (0.5, 2.0)),
+    partials=lambda z, x, y: (1.0 / y, -(z * (1.0 / y))), sample=((-2.0, 2.0), (0.5, 2.0)),
 )  # fmt: skip
 neg: Op = pointwise(
     "neg", doc="-x.", numpy=np.negative, kinds=NUMBERS, sympy=lambda sp, x: -x, partials=lambda z, x: (-1.0,),

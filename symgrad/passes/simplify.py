@@ -118,7 +118,21 @@ def _add(n: Node) -> Node | None:
         return _or(n)
     if y.op is neg:
         return settle(sub(x, y.args[0]))
-    return settle(sub(y, x.args[0])) if x.op is neg else None
+    if x.op is neg:
+        return settle(sub(y, x.args[0]))
+    return _twice(x) if x is y and x.op is mul else None
+
+
+def _twice(product: Node) -> Node | None:
+    """Twice a product, with the factor doubled that has fewer elements to compute; exact."""
+    x, y = product.args
+    small = next((k for k, a in enumerate((x, y)) if splat(a) is not None), None)
+    if small is None:
+        small = next((k for k, a in enumerate((x, y)) if a.op is broadcast), None)
+    if small is None:
+        return None
+    twice = settle(add(product.args[small], product.args[small]))
+    return settle(mul(twice, y) if small == 0 else mul(x, twice))
 
 
 def _sub(n: Node) -> Node | None:

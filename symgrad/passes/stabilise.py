@@ -498,6 +498,13 @@ def _times_power(n: Node, known: Known) -> Node | None:
     return None
 
 
+def _cube(n: Node, _: Known) -> Node | None:
+    for square, x in (n.args, n.args[::-1]):
+        if square.op is p.mul and square.args == (x, x):
+            return p.ipow(x, n=3)
+    return None
+
+
 ALL = "everywhere"
 REWRITES: tuple[Rewrite, ...] = (
     Rewrite("log_exp", "log", "log(exp(x)) -> x", ALL, _log_of_exp),
@@ -535,6 +542,7 @@ REWRITES: tuple[Rewrite, ...] = (
     Rewrite("square_of_root", "pow", "(x**0.5)**(2n) -> x**n, nan for x < 0", "x > -inf", _square_of_root),
     Rewrite("square_of_root", "mul", "sqrt(x)*sqrt(x) -> x, nan for x < 0", "x > -inf", _square_of_root),
     Rewrite("x_log_x", "mul", "x*log(x): derivative log(x) + 1, -inf at 0", ALL, _x_log_x),
+    Rewrite("cube", "mul", "x*x*x -> x**3, whose derivative is one product", ALL, _cube),
     Rewrite("times_power", "mul", "x*sqrt(x), x*x**p -> x**(p + 1)", "p > -1 no integer; also at 0", _times_power),
 )  # fmt: skip
 _BY_HEAD: dict[str, list[Rewrite]] = {}
