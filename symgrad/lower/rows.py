@@ -75,7 +75,14 @@ def rows_of(nodes: Iterable[Node]) -> Rows:
 
 def _is_row_by_row(n: Node) -> bool:
     """Whether a node is computed from the same row of its operands alone, and its rows have few elements."""
-    if not isinstance(n.type, TensorType) or not n.ndim or not n.args or few(n.shape[:1]) or 0 in n.shape or not few(n.shape[1:], WIDE):
+    if (
+        not isinstance(n.type, TensorType)
+        or not n.ndim
+        or not n.args
+        or few(n.shape[:1])
+        or 0 in n.shape
+        or not few(n.shape[1:], WIDE)
+    ):
         return False
     lower = n.op.lower
     if isinstance(lower, Fold):

@@ -215,9 +215,7 @@ def _exact(n: Node) -> bool:
     return memory_of(n) or not n.dtype.is_float
 
 
-def _worth_storing(
-    n: Node, places: set[tuple[object, ...]], far: bool, wide: bool, cost: int, inside: bool
-) -> bool:
+def _worth_storing(n: Node, places: set[tuple[object, ...]], far: bool, wide: bool, cost: int, inside: bool) -> bool:
     if memory_of(root(n)) or isinstance(n.op.lower, Leaf | Generate):
         return False
     if n.op.name == "concatenate" and not inside:
@@ -249,7 +247,7 @@ def reads(task: Task, stored: frozenset[Node] | set[Node], rows: Rows) -> list[t
         base = root(a)
         if base in stored:
             while a is not base:
-                (a, axes), = _below(a, axes)
+                ((a, axes),) = _below(a, axes)
             out[base] = out.get(base, True) and axes == tuple(range(len(rows.looped(base))))
             continue
         todo += _below(a, axes)
