@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable
 from typing import assert_never
 
-from symgrad.codegen.llvm import scalars
+from symgrad.codegen.llvm import functions, scalars
 from symgrad.codegen.llvm.aliasing import AliasScopes
 from symgrad.codegen.llvm.extents import Extents
 from symgrad.errors import UnsupportedError
@@ -46,6 +46,7 @@ from symgrad.ir.types import DType, i64
 
 _PURE = -1
 _SMALL = 1 << 31
+_INLINED = 100  # calls of elementary functions, of about 50 instructions each
 
 
 def emit(program: Program) -> str:
@@ -81,6 +82,8 @@ class _Emitter:
         self.body: list[str] = []
         self.block = "entry"
         self.count = 0
+        self.functions: set[str] = set()
+        self.depth = self.inlined = 0
         self.extents = Extents(program.sizes, self.entry)
         self.addresses: dict[str, str] = {}
         # What is computed already: by object (int) or by text -> register and the epoch in which it holds.
@@ -99,8 +102,11 @@ class _Emitter:
         name = symbol(self.program.name)
         parameters = "ptr noalias readonly %buffers, ptr noalias readonly %sizes, ptr noalias align 64 %workspace"
         lines = [f"define i32 {name}({parameters}) nounwind {{", "entry:", *self.entry, *self.body, "}"]
+        defined, needed = functions.definitions(self.functions, vector=self.inlined > 0)
+        for line in needed:
+            self.declare(line)
         declared = [self.declarations[k] for k in sorted(self.declarations)]
-        return "\n".join([*self.globals, *lines, *declared, *self.alias.lines(), ""])
+        return "\n".join([*self.globals, *lines, defined, *declared, *self.alias.lines(), ""])
 
     # -- text ------------------------------------------------------------------------------------------------------
 
@@ -244,6 +250,9 @@ class _Emitter:
 
     def apply(self, e: Apply, args: list[str]) -> str:
         dtype = e.args[0].dtype
+        function = functions.symbol(e.fn.llvm_for(dtype), dtype)
+        if function:
+            return self.elementary(function, dtype, args)
         flags = "reassoc nsz contract" if e.reassoc else "contract"
         rhs, declaration = scalars.apply(e.fn, args, dtype, flags)
         self.declare(declaration)
@@ -253,6 +262,18 @@ class _Emitter:
         register = self.pure(rhs.replace(opcode, f"{opcode} nsw", 1))
         self.affine.add(register)
         return register
+
+    def elementary(self, function: str, dtype: DType, args: list[str]) -> str:
+        """A call of our own function: inlined in loops, so that they vectorise, and elsewhere left a call."""
+        self.functions.add(function)
+        kind = scalars.register_type(dtype)
+        rhs = f"call {kind} {function}({', '.join(f'{kind} {a}' for a in args)})"
+        inline = self.depth > 0 and self.inlined < _INLINED
+        known = self.recall(rhs)
+        if known:
+            return known
+        self.inlined += inline
+        return self.remember(rhs, self.set(f"{rhs} {'alwaysinline' if inline else 'noinline'}"), _PURE)
 
     def never_wraps(self, opcode: str, exprs: tuple[Expr, ...], args: list[str]) -> bool:
         """Sums of loop counters times sizes: what indices are made of. Other integers may wrap."""
@@ -319,7 +340,10 @@ class _Emitter:
         self.affine.add(counter)
         self.epoch += 1
         back = ""
-        if not self.scoped(lambda: self.statements(s.body)):
+        self.depth += 1
+        ended = self.scoped(lambda: self.statements(s.body))
+        self.depth -= 1
+        if not ended:
             following = self.set(f"add nsw i64 {counter}, 1", f"{s.var.name}_next")
             again = self.set(f"icmp slt i64 {following}, {stop}")
             self.body.append(f"  br i1 {again}, label %{body}, label %{after}")
@@ -333,7 +357,9 @@ class _Emitter:
         self.body.append(f"  br label %{head}")
         self.label(head)
         self.epoch += 1
+        self.depth += 1
         ended = self.scoped(lambda: self.repeat_body(s, head, body, after))
+        self.depth -= 1
         self.epoch += 1
         if not ended:
             self.label(after)

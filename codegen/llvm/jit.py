@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from symgrad.codegen.llvm import blas
+from symgrad.codegen.llvm import blas, functions, rare
 from symgrad.codegen.llvm.cache import ObjectCache
 from symgrad.codegen.llvm.emit import emit
 from symgrad.codegen.llvm.target import binding, host
@@ -26,7 +26,7 @@ from symgrad.ir.loops import Program
 _LOCK = threading.RLock()
 _LIBRARIES = itertools.count()
 _DECLARED = re.compile(r"^declare [^@\n]*@([\w.]+)", re.MULTILINE)
-_PIPELINE = "1"  # counts changes below that make other code of the same text
+_PIPELINE = "2"  # counts changes below that make other code of the same text
 _PROTOTYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 
 
@@ -74,6 +74,9 @@ def load_text(
     declared = [name for name in _DECLARED.findall(source) if not name.startswith("llvm.")]
     addresses = {**blas.addresses(declared), **(symbols or {})}
     with _LOCK:
+        for name, bits in rare.wanted(declared):
+            library = _rare(name, bits, cache)
+            addresses |= {n: library[n] for n in rare.exports(name, bits)}
         image, compiled = _cached(source, compile_object, cache)
         try:
             library = _link(image, (symbol,), addresses)
@@ -95,6 +98,15 @@ def load_plain(
     with _LOCK:
         image, _ = _cached(source, _plain_object, cache)
         return _link(image, exports, symbols)
+
+
+_RARE: dict[tuple[str, int], Any] = {}  # libraries that others refer to: they live as long as the process
+
+
+def _rare(name: str, bits: int, cache: ObjectCache | None) -> Any:
+    if (name, bits) not in _RARE:
+        _RARE[name, bits] = load_plain(rare.module(name, bits), rare.exports(name, bits), {}, cache=cache)
+    return _RARE[name, bits]
 
 
 def _cached(source: str, compiler: Callable[[str], bytes], cache: ObjectCache | None) -> tuple[bytes, bool]:
@@ -167,14 +179,28 @@ def _optimised(source: str) -> Any:
     llvm = binding()
     machine = _machine(source)
     module = _parsed(source, machine)
+    if not _is_huge(source):
+        run_passes(module, machine, slp=source.count("\n") <= _SLP_LINES)
+        return module
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_sroa_pass()
+    passes.add_instruction_combine_pass()
+    passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=2)))
+    return module
+
+
+def run_passes(module: Any, machine: Any, *, slp: bool) -> None:
+    """Optimise ``module`` for ``machine``, and inline the vector versions that the vectoriser took."""
+    llvm = binding()
     options = llvm.create_pipeline_tuning_options(speed_level=2)
     options.loop_vectorization = options.loop_interleaving = options.loop_unrolling = True
-    options.slp_vectorization = source.count("\n") <= _SLP_LINES
+    options.slp_vectorization = slp
     builder = llvm.create_pass_builder(machine, options)
-    passes = builder.getModulePassManager()
-    if _is_huge(source):
-        passes = llvm.create_new_module_pass_manager()
-        passes.add_sroa_pass()
-        passes.add_instruction_combine_pass()
+    builder.getModulePassManager().run(module, builder)
+    if not any(g.name == functions.KEPT[1:] for g in module.global_variables):
+        return
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_always_inliner_pass()
+    passes.add_instruction_combine_pass()
+    passes.add_simplify_cfg_pass()
     passes.run(module, builder)
-    return module
