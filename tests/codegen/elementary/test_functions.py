@@ -209,7 +209,7 @@ def test_a_loop_vectorises(name: str, bits: int, target: str) -> None:
     llvm = binding()
     llvm.initialize_all_targets()
     llvm.initialize_all_asmprinters()
-    machine = llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, opt=2, reloc="static")
+    machine = llvm.Target.from_triple(triple).create_target_machine(cpu=cpu, opt=2, reloc="static", codemodel="small")
     module = llvm.parse_assembly(loop(name, bits), llvm.create_context())
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     run_passes(module, machine, slp=True)
