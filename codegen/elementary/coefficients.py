@@ -1,4 +1,4 @@
-"""Coefficients of the polynomials, lowest degree first: minimax fits with the weights of the functions that use them."""
+"""Coefficients of the polynomials, lowest degree first: minimax fits, weighted for the functions that use them."""
 
 COEFFICIENTS: dict[tuple[str, int], tuple[float, ...]] = {
     ("exp", 64): (  # degree 10 on [-0.346608, 0.346608], weighted error 2**-60.6
