@@ -12,7 +12,7 @@ import numpy as np
 
 from symgrad.ir.graph import Graph, rewrite
 from symgrad.ir.loops import ADD, AND, MUL, NOT, OR, SUB, Apply, Choose, Const, Convert, Expr
-from symgrad.ir.node import CONSTANT, Node, constant, literal, splat
+from symgrad.ir.node import Node, constant, literal, splat
 from symgrad.ir.op import Fold, Generate, Scalar, View
 from symgrad.ir.programs import ARITHMETIC
 from symgrad.ir.types import DType, TensorType

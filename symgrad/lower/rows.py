@@ -38,7 +38,7 @@ class Rows:
 
     def written_out(self, n: Node) -> bool:
         """Whether a node is a reduction of so few elements that it is computed where it is used."""
-        return written_out(n) or n in self.mixed and isinstance(n.op.lower, Fold)
+        return written_out(n) or (n in self.mixed and isinstance(n.op.lower, Fold))
 
     def loops(self, n: Node) -> bool:
         """Whether a node is a reduction with loops of its own."""
