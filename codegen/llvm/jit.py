@@ -26,7 +26,7 @@ from symgrad.ir.loops import Program
 _LOCK = threading.RLock()
 _LIBRARIES = itertools.count()
 _DECLARED = re.compile(r"^declare [^@\n]*@([\w.]+)", re.MULTILINE)
-_PIPELINE = "2"  # counts changes below that make other code of the same text
+_PIPELINE = "3"  # counts changes below that make other code of the same text
 _PROTOTYPE = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)
 
 
@@ -152,6 +152,7 @@ def _linker() -> Any:
 # Lines of text -> how hard to try. Measured for straight-line code of 10 000 operations: the pipeline 1.6 s, of which
 # SLP 1.2; code generation 1.9 s, without register allocation and scheduling 0.12.
 _SLP_LINES = 4_000
+_UNROLLED_LINES = 1_500  # a network's 3000 lines: 1.0 s with unrolling, 0.45 s without, a sixth slower in a call
 _OPTIMISED_LINES = 20_000
 
 
@@ -180,7 +181,8 @@ def _optimised(source: str) -> Any:
     machine = _machine(source)
     module = _parsed(source, machine)
     if not _is_huge(source):
-        run_passes(module, machine, slp=source.count("\n") <= _SLP_LINES)
+        lines = source.count("\n")
+        run_passes(module, machine, slp=lines <= _SLP_LINES, unroll=lines <= _UNROLLED_LINES)
         return module
     passes = llvm.create_new_module_pass_manager()
     passes.add_sroa_pass()
@@ -189,11 +191,12 @@ def _optimised(source: str) -> Any:
     return module
 
 
-def run_passes(module: Any, machine: Any, *, slp: bool) -> None:
+def run_passes(module: Any, machine: Any, *, slp: bool, unroll: bool = True) -> None:
     """Optimise ``module`` for ``machine``, and inline the vector versions that the vectoriser took."""
     llvm = binding()
     options = llvm.create_pipeline_tuning_options(speed_level=2)
-    options.loop_vectorization = options.loop_interleaving = options.loop_unrolling = True
+    options.loop_vectorization = options.loop_interleaving = True
+    options.loop_unrolling = unroll
     options.slp_vectorization = slp
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)

@@ -41,6 +41,7 @@ from symgrad.lower.pack import pack
 from symgrad.lower.rebuild import map_block
 from symgrad.lower.regions import CAPACITY, TAPE_FULL, measured, region_block
 from symgrad.lower.registers import in_registers
+from symgrad.lower.rows import rows_first
 from symgrad.lower.schedule import Schedule, Task, nest_operand, nest_operands, reads, schedule
 from symgrad.lower.shapes import memory_of, root
 from symgrad.lower.values import Memory
@@ -170,7 +171,7 @@ def lower_block(whole: Whole, graph: Graph, given: dict[Node, Place], results: l
 
 
 def _begun(whole: Whole, graph: Graph) -> Lowering:
-    graph = distinct_results(pack(with_literals(expand(graph))))
+    graph = distinct_results(rows_first(pack(with_literals(expand(graph)))))
     plan = schedule(graph)
     return Lowering(graph, plan, banded(plan, graph.results), whole)
 

@@ -6,11 +6,13 @@ rows whose body is the whole function: nothing is stored between its steps.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from symgrad.ir.node import Node
+from symgrad.ir.graph import Graph, rewrite
+from symgrad.ir.node import Node, make
 from symgrad.ir.op import Fold, Scalar, View
 from symgrad.ir.types import Shape, TensorType
 from symgrad.lower.shapes import axis_below, few, loops, repeats, small_tail, widens, written_out
@@ -49,6 +51,23 @@ class Rows:
 
     def widens(self, n: Node) -> bool:
         return widens(n, self.tail(n))
+
+
+def rows_first(graph: Graph) -> Graph:
+    """Reductions over all rows and along them in two steps, where rows are written out: along them first."""
+    while True:
+        mixed = rows_of(graph.nodes()).mixed
+        split = rewrite(graph, functools.partial(_in_two, mixed))
+        if split.results == graph.results:
+            return graph
+        graph = split
+
+
+def _in_two(mixed: frozenset[Node], n: Node) -> Node:
+    if not isinstance(n.op.lower, Fold) or n.args[0] not in mixed or 0 not in n.attr("axes"):
+        return n
+    tail = tuple(a for a in n.attr("axes") if a)
+    return make(n.op, make(n.op, n.args[0], axes=tail), axes=(0,)) if tail else n
 
 
 def rows_of(nodes: Iterable[Node]) -> Rows:

@@ -195,6 +195,10 @@ class Values:
             if 0 in arg.shape:
                 continue
             condition = self.all_of(piece.when)
+            if isinstance(condition, Const):
+                if not condition.value:
+                    continue
+                condition = None
             moved = [not _as_it_is(i, s, index, node.shape) for i, s in zip(piece.index, arg.shape, strict=True)]
             at = tuple(self._compact(i) for i in piece.index)
             if condition is None:

@@ -58,7 +58,7 @@ class Maker:
         return int(np.prod([self.length(s) for s in shape], dtype=int))
 
     def size(self) -> Size:
-        out: Size = self.draw(st.sampled_from([size_named(s) for s in FREE] + [0, 1, 2, 3, 4, 9]))
+        out: Size = self.draw(st.sampled_from([size_named(s) for s in FREE] + [0, 1, 2, 3, 4, 6, 9]))
         return out
 
     def pick(self, wanted: Callable[[Node], bool] = lambda n: True) -> Node | None:
