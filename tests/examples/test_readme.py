@@ -5,17 +5,12 @@ from __future__ import annotations
 import doctest
 from pathlib import Path
 
-README = Path(__file__).parents[2] / "README.md"
+import pytest
+
+ROOT = Path(__file__).parents[2]
 
 
-TENSORS = README.parent / "docs" / "imperative.md"
-
-
-def test_tensors() -> None:
-    result = doctest.testfile(str(TENSORS), module_relative=False, encoding="utf-8")
-    assert result.attempted > 10 and result.failed == 0
-
-
-def test_readme() -> None:
-    result = doctest.testfile(str(README), module_relative=False, encoding="utf-8")
+@pytest.mark.parametrize("page", ["README.md", "docs/imperative.md"])
+def test_pages(page: str) -> None:
+    result = doctest.testfile(str(ROOT / page), module_relative=False, encoding="utf-8")
     assert result.attempted > 10 and result.failed == 0
