@@ -46,8 +46,8 @@ def jit(fun: Function | None = None, **options: Any) -> Any:
     """Compile ``fun``: plain NumPy in, one native function out.
 
     Keywords, also of the transforms below: ``static_argnums``, ``static_argnames`` (arguments that are part of the
-    program), ``backend`` (``"cpu"``), ``parallel`` (a number of threads; this version runs on one), ``stabilize``
-    (False: NumPy's values exactly). In a class, positions count the arguments after the object.
+    program), ``backend`` (``"cpu"``), ``parallel`` (how many threads share large loops, at most 64; None
+    for one), ``stabilize`` (False: NumPy's values exactly). In a class, positions count the arguments after the object.
     Raises TraceError, ShapeError, DTypeError or UnsupportedError, each with the user's line.
 
     >>> import numpy as np

@@ -154,15 +154,15 @@ class Call:
         return [np.float64(next(scalars)) if a is None else a if a.ndim else a[()] for a in outputs]
 
 
-def compile_graph(graph: Graph, name: str, *, backend: str = "cpu", flags: int = 0) -> Executable:
+def compile_graph(graph: Graph, name: str, *, backend: str = "cpu", flags: int = 0, workers: int = 1) -> Executable:
     """Simplify, lower and compile; the object code comes from the disk cache when it is there.
 
-    The last ``flags`` results are not given out (see ``lower``).
+    The last ``flags`` results are not given out (see ``lower``). Up to ``workers`` threads share large loops.
     """
     if backend != "cpu":
         raise UnsupportedError(f"backend {backend!r} is not there; this version compiles for 'cpu'")
     graph = tidy(simplify(tidy(graph)))
-    program = lower(graph, name, flags=flags)
+    program = lower(graph, name, flags=flags, workers=workers)
     return Executable(graph, program, load(program, cache=default_cache()))
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import assert_never
 
-from symgrad.codegen.llvm import functions, scalars
+from symgrad.codegen.llvm import functions, scalars, threads
 from symgrad.codegen.llvm.aliasing import AliasScopes
 from symgrad.codegen.llvm.extents import Extents
 from symgrad.errors import UnsupportedError
@@ -34,6 +35,7 @@ from symgrad.ir.loops import (
     If,
     Let,
     Load,
+    Parallel,
     Program,
     Stmt,
     Store,
@@ -41,6 +43,9 @@ from symgrad.ir.loops import (
     Var,
     While,
     operands,
+    post_order,
+    roots,
+    statements,
 )
 from symgrad.ir.types import DType, i64
 
@@ -69,21 +74,35 @@ def _escape(data: bytes) -> str:
 _ESCAPES = [f"\\{n:02X}" for n in range(256)]
 
 
-class _Emitter:
-    """The state of one function being written. Expressions in, registers out; statements append to ``body``."""
+@dataclass
+class _Module:
+    """What the functions of one module share."""
 
-    def __init__(self, program: Program) -> None:
+    alias: AliasScopes
+    declarations: dict[str, str] = field(default_factory=dict)
+    globals: list[str] = field(default_factory=list)
+    functions: set[str] = field(default_factory=set)
+    inlined: int = 0
+    parts: list[str] = field(default_factory=list)
+
+
+class _Emitter:
+    """The state of one function being written. Expressions in, registers out; statements append to ``body``.
+
+    A part of a function that threads share is a function of its own, by an emitter with the same module.
+    """
+
+    def __init__(self, program: Program, module: _Module | None = None) -> None:
         self.program = program
         self.buffers = {b.name: b for b in program.buffers}
-        self.alias = AliasScopes(program)
-        self.declarations: dict[str, str] = {}
-        self.globals: list[str] = []
+        self.shared = module or _Module(AliasScopes(program))
+        self.alias, self.declarations, self.globals = self.shared.alias, self.shared.declarations, self.shared.globals
         self.entry: list[str] = []
         self.body: list[str] = []
         self.block = "entry"
         self.count = 0
-        self.functions: set[str] = set()
-        self.depth = self.inlined = 0
+        self.functions = self.shared.functions
+        self.depth = 0
         self.extents = Extents(program.sizes, self.entry)
         self.addresses: dict[str, str] = {}
         # What is computed already: by object (int) or by text -> register and the epoch in which it holds.
@@ -102,11 +121,11 @@ class _Emitter:
         name = symbol(self.program.name)
         parameters = "ptr noalias readonly %buffers, ptr noalias readonly %sizes, ptr noalias align 64 %workspace"
         lines = [f"define i32 {name}({parameters}) nounwind {{", "entry:", *self.entry, *self.body, "}"]
-        defined, needed = functions.definitions(self.functions, vector=self.inlined > 0)
+        defined, needed = functions.definitions(self.functions, vector=self.shared.inlined > 0)
         for line in needed:
             self.declare(line)
         declared = [self.declarations[k] for k in sorted(self.declarations)]
-        return "\n".join([*self.globals, *lines, defined, *declared, *self.alias.lines(), ""])
+        return "\n".join([*self.globals, *lines, *self.shared.parts, defined, *declared, *self.alias.lines(), ""])
 
     # -- text ------------------------------------------------------------------------------------------------------
 
@@ -156,7 +175,7 @@ class _Emitter:
         """The address of element 0, computed in the entry block."""
         register = f"%{self.fresh(b.name)}"
         if b.kind == "constant":
-            name = f"@const.{self.count}"
+            name = f"@const.{len(self.globals)}"
             self.globals.append(f"{name} = private unnamed_addr constant {_bytes(b.data)}, align 64")
             return name
         if b.kind == "temp":
@@ -268,11 +287,11 @@ class _Emitter:
         self.functions.add(function)
         kind = scalars.register_type(dtype)
         rhs = f"call {kind} {function}({', '.join(f'{kind} {a}' for a in args)})"
-        inline = self.depth > 0 and self.inlined < _INLINED
+        inline = self.depth > 0 and self.shared.inlined < _INLINED
         known = self.recall(rhs)
         if known:
             return known
-        self.inlined += inline
+        self.shared.inlined += inline
         return self.remember(rhs, self.set(f"{rhs} {'alwaysinline' if inline else 'noinline'}"), _PURE)
 
     def never_wraps(self, opcode: str, exprs: tuple[Expr, ...], args: list[str]) -> bool:
@@ -301,6 +320,8 @@ class _Emitter:
                 self.store(s.buffer, s.index, s.value)
             case For():
                 self.loop(s)
+            case Parallel():
+                self.share(s)
             case While():
                 return self.repeat(s)
             case If():
@@ -351,6 +372,55 @@ class _Emitter:
         self.body[phi] = f"  {counter} = phi i64 [ {start}, %{before} ]{back}"
         self.epoch += 1
         self.label(after)
+
+    # -- loops that threads share ----------------------------------------------------------------------------------
+
+    def share(self, s: Parallel) -> None:
+        """The turns of a loop as calls of a function, which finds what it needs in an array of words."""
+        count, taken = self.value(s.count), self.taken(s)
+        part = f"{self.program.name}.part{len(self.shared.parts)}"
+        kinds = ["ptr", "ptr", "ptr", *(scalars.memory_type(v.dtype) for v in taken)]
+        values = ["%buffers", "%sizes", "%workspace", *(self.carried(v) for v in taken)]
+        words = f"%{self.fresh('words')}"
+        self.entry.insert(0, f"  {words} = alloca [{len(kinds)} x i64], align 8")
+        for k, (kind, value) in enumerate(zip(kinds, values, strict=True)):
+            self.body.append(f"  store {kind} {value}, ptr {self.word(words, k)}")
+        self.declare(f"declare void @{threads.SHARE}(ptr, ptr, i64, i64)")
+        self.body.append(f"  call void @{threads.SHARE}(ptr {symbol(part)}, ptr {words}, i64 {count}, i64 {s.workers})")
+        self.epoch += 1
+        self.shared.parts.append("")  # its name is taken
+        self.shared.parts[-1] = _Emitter(self.program, self.shared).part(part, s, taken, self.addresses)
+
+    def word(self, words: str, k: int) -> str:
+        return self.set(f"getelementptr inbounds i64, ptr {words}, i64 {k}")
+
+    def taken(self, s: Parallel) -> list[Var]:
+        """The variables from outside that a shared loop reads."""
+        seen = {
+            e.name: e for inner in statements(s.body) for r in roots(inner) for e in post_order(r) if isinstance(e, Var)
+        }
+        return [v for name, v in seen.items() if name in self.values or name in self.slots]
+
+    def carried(self, v: Var) -> str:
+        register = self.value(v)
+        return self.set(f"zext i1 {register} to i8") if v.dtype.kind == "b" else register
+
+    def part(self, name: str, s: Parallel, taken: list[Var], outside: dict[str, str]) -> str:
+        """The function of one turn of a shared loop."""
+        for k, pointer in enumerate(("buffers", "sizes", "workspace")):
+            self.entry.append(f"  %{pointer}.at = getelementptr inbounds i64, ptr %words, i64 {k}")
+            self.entry.append(f"  %{pointer} = load ptr, ptr %{pointer}.at, align 8, !invariant.load !1")
+        for b in self.program.buffers:
+            self.addresses[b.name] = outside[b.name] if b.kind == "constant" else self.base(b)
+        for k, v in enumerate(taken, 3):
+            kind, at = scalars.memory_type(v.dtype), self.word("%words", k)
+            register = self.set(f"load {kind}, ptr {at}, align 8, !invariant.load !1", v.name)
+            self.values[v.name] = self.set(f"icmp ne i8 {register}, 0") if v.dtype.kind == "b" else register
+        self.values[s.var.name], self.values[s.worker.name] = "%turn", "%worker"
+        self.affine |= {"%turn", "%worker"}
+        self.statements(s.body)
+        head = f"define internal void {symbol(name)}(ptr noalias readonly %words, i64 %turn, i64 %worker) nounwind {{"
+        return "\n".join([head, "entry:", *self.entry, *self.body, "  ret void", "}"])
 
     def repeat(self, s: While) -> bool:
         head, body, after = self.fresh("while"), self.fresh("do"), self.fresh("after")
@@ -410,7 +480,7 @@ class _Emitter:
                 self.body.append(f"  store {scalars.register_type(a.dtype)} {value}, ptr {slot}")
                 return slot
             case Text():
-                name = f"@{self.fresh('text')}"
+                name = f"@text.{len(self.globals)}"
                 data = a.value.encode() + b"\0"
                 self.globals.append(f"{name} = private unnamed_addr constant {_bytes(data)}")
                 return name

@@ -16,12 +16,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, final
 
-from symgrad.codegen.llvm import blas, functions, rare
+from symgrad.codegen.llvm import blas, functions, rare, threads
 from symgrad.codegen.llvm.cache import ObjectCache
 from symgrad.codegen.llvm.emit import emit
 from symgrad.codegen.llvm.target import binding, host
 from symgrad.errors import UnsupportedError
-from symgrad.ir.loops import Program
+from symgrad.ir.loops import Parallel, Program, statements
 
 _LOCK = threading.RLock()
 _LIBRARIES = itertools.count()
@@ -61,7 +61,11 @@ def load(program: Program, *, cache: ObjectCache | None = None) -> Native:
     """Compile a program, or find it in ``cache``."""
     # With a dot in its name it cannot hide a C function that it calls.
     symbol = f"sg.{program.name}"
-    return load_text(emit(dataclasses.replace(program, name=symbol)), symbol, cache=cache)
+    native = load_text(emit(dataclasses.replace(program, name=symbol)), symbol, cache=cache)
+    workers = max((s.workers for s in statements(program.body) if isinstance(s, Parallel)), default=1)
+    if workers > 1:
+        threads.start(threads.library(load_plain), workers)
+    return native
 
 
 def load_text(
@@ -74,6 +78,8 @@ def load_text(
     declared = [name for name in _DECLARED.findall(source) if not name.startswith("llvm.")]
     addresses = {**blas.addresses(declared), **(symbols or {})}
     with _LOCK:
+        if threads.SHARE in declared:
+            addresses[threads.SHARE] = threads.library(load_plain)[threads.SHARE]
         for name, bits in rare.wanted(declared):
             library = _rare(name, bits, cache)
             addresses |= {n: library[n] for n in rare.exports(name, bits)}

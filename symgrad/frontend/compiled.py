@@ -59,6 +59,14 @@ class Options:
     parallel: int | None = None
     stabilize: bool = True
 
+    def __post_init__(self) -> None:
+        if self.parallel is not None and (type(self.parallel) is not int or self.parallel < 1):
+            raise ValueError(f"parallel={self.parallel!r}: wanted a number of threads, or None for one")
+
+    @property
+    def workers(self) -> int:
+        return self.parallel or 1
+
 
 class CacheInfo(NamedTuple):
     """``misses`` counts programs built or loaded, ``compiled`` those of them that had to be compiled."""
@@ -397,7 +405,9 @@ def compile_traced(traced: Traced, name: str, options: Options) -> Executable:
     from symgrad.ir.sizes import assuming
 
     with assuming(traced.sizes):
-        return compile_graph(traced.graph, _identifier(name), backend=options.backend, flags=traced.flags)
+        return compile_graph(
+            traced.graph, _identifier(name), backend=options.backend, flags=traced.flags, workers=options.workers
+        )
 
 
 def _identifier(name: str) -> str:

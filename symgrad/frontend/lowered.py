@@ -109,7 +109,9 @@ def lower_call(compiled: Compiled, args: tuple[Any, ...], kwargs: dict[str, Any]
     traced = compiled.trace(leaves, tree, free=False, specs=specs)
     with assuming(traced.sizes):
         graph = tidy(simplify(tidy(traced.graph)))
-        program = lower(graph, compiled.__name__.replace("<lambda>", "f"), flags=traced.flags)
+        program = lower(
+            graph, compiled.__name__.replace("<lambda>", "f"), flags=traced.flags, workers=compiled.options.workers
+        )
     return Lowered(compiled.__name__, traced, tree, graph, program)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, assert_never
 
 from symgrad.ir.types import DType, Size, TensorType, boolean, i64
 
@@ -166,7 +166,21 @@ class For:
     start: Expr
     stop: Expr
     body: Block
-    kind: Literal["serial", "parallel"] = "serial"
+
+
+@dataclass(frozen=True, slots=True)
+class Parallel:
+    """``body`` for each ``var`` in range(count), in any order, up to ``workers`` of them at the same time.
+
+    Those that run at the same time have different numbers ``worker`` in range(workers). The body hands things out
+    through memory only, each turn through its own: it assigns no variable from outside, and does not fail.
+    """
+
+    var: Var
+    worker: Var
+    count: Expr
+    workers: int
+    body: Block
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +237,7 @@ class Fail:
     code: int
 
 
-Stmt = Let | Declare | Assign | Store | For | While | If | Extern | Fail
+Stmt = Let | Declare | Assign | Store | For | Parallel | While | If | Extern | Fail
 Block = tuple[Stmt, ...]
 
 
@@ -364,12 +378,49 @@ def operands(e: Expr) -> tuple[Expr, ...]:
             return (e.value,)
 
 
+def post_order(e: Expr) -> Iterator[Expr]:
+    """Every expression object in ``e`` once, operands first."""
+    seen: set[int] = set()
+    stack = [e]
+    while stack:
+        top = stack[-1]
+        waiting = [] if id(top) in seen else [o for o in operands(top) if id(o) not in seen]
+        if waiting:
+            stack += reversed(waiting)
+            continue
+        stack.pop()
+        if id(top) not in seen:
+            seen.add(id(top))
+            yield top
+
+
+def roots(s: Stmt) -> tuple[Expr, ...]:
+    """The expressions directly in a statement, in the order in which they are evaluated."""
+    match s:
+        case Let() | Declare() | Assign():
+            return (s.value,)
+        case Store():
+            return (s.value, s.index)
+        case For():
+            return (s.start, s.stop)
+        case Parallel():
+            return (s.count,)
+        case While() | Fail():
+            return ()
+        case If():
+            return (s.condition,)
+        case Extern():
+            return tuple(a.index if isinstance(a, Address) else a.value for a in s.args if not isinstance(a, Text))
+        case _:
+            assert_never(s)
+
+
 def statements(block: Block) -> Iterator[Stmt]:
     """All statements of a block, outer ones first."""
     for s in block:
         yield s
         match s:
-            case For():
+            case For() | Parallel():
                 yield from statements(s.body)
             case While():
                 yield from statements(s.head)

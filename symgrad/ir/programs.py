@@ -8,7 +8,7 @@ an object once a statement; blocks nest only as far as loops do.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, assert_never
 
 import numpy as np
@@ -34,6 +34,7 @@ from symgrad.ir.loops import (
     If,
     Let,
     Load,
+    Parallel,
     Program,
     ScalarFn,
     Stmt,
@@ -42,45 +43,13 @@ from symgrad.ir.loops import (
     Var,
     While,
     operands,
+    post_order,
+    roots,
+    statements,
 )
 from symgrad.ir.types import DType, Size, boolean, evaluate_size, i64, size_names
 
 Array = NDArray[Any]
-
-
-def post_order(e: Expr) -> Iterator[Expr]:
-    """Every expression object in ``e`` once, operands first."""
-    seen: set[int] = set()
-    stack = [e]
-    while stack:
-        top = stack[-1]
-        waiting = [] if id(top) in seen else [o for o in operands(top) if id(o) not in seen]
-        if waiting:
-            stack += reversed(waiting)
-            continue
-        stack.pop()
-        if id(top) not in seen:
-            seen.add(id(top))
-            yield top
-
-
-def roots(s: Stmt) -> tuple[Expr, ...]:
-    """The expressions directly in a statement, in the order in which they are evaluated."""
-    match s:
-        case Let() | Declare() | Assign():
-            return (s.value,)
-        case Store():
-            return (s.value, s.index)
-        case For():
-            return (s.start, s.stop)
-        case While() | Fail():
-            return ()
-        case If():
-            return (s.condition,)
-        case Extern():
-            return tuple(a.index if isinstance(a, Address) else a.value for a in s.args if not isinstance(a, Text))
-        case _:
-            assert_never(s)
 
 
 # -- text --------------------------------------------------------------------------------------------------------------
@@ -124,8 +93,10 @@ def _statement_text(s: Stmt, indent: str) -> list[str]:
         case Store():
             line = f"{s.buffer}[{show(s.index)}] = {show(s.value)}"
         case For():
-            word = "for" if s.kind == "serial" else "parallel for"
-            return nested(f"{word} {s.var.name} in {show(s.start)}..{show(s.stop)}", _block_text(s.body, inner))
+            return nested(f"for {s.var.name} in {show(s.start)}..{show(s.stop)}", _block_text(s.body, inner))
+        case Parallel():
+            head = f"parallel for {s.var.name} in 0..{show(s.count)}, {s.worker.name} in 0..{s.workers}"
+            return nested(head, _block_text(s.body, inner))
         case While():
             before: list[str] = []
             leave = f"{inner}if not {_expression_text(s.condition, before, inner)} {{ break }}"
@@ -269,6 +240,8 @@ class _Verifier:
                 self.bind(s.var)
                 self.block(s.body)
                 self.scope = outer
+            case Parallel():
+                self.parallel(s)
             case While():
                 self.block(s.head, lambda: self.turn(s))
             case If():
@@ -283,6 +256,20 @@ class _Verifier:
                 self.require(1 <= s.code <= len(self.program.failures), f"failure {s.code} is not declared")
             case _:
                 assert_never(s)
+
+    def parallel(self, s: Parallel) -> None:
+        self.typed(s.count, i64, f"the count of {s.var.name}")
+        self.require(s.var.dtype == i64 == s.worker.dtype, f"loop counter {s.var.name} is {s.var.dtype}")
+        self.require(s.workers >= 1, f"nobody works on {s.var.name}")
+        for inner in statements(s.body):
+            self.require(not isinstance(inner, Fail), f"the loop over {s.var.name} may end the call")
+            self.require(not isinstance(inner, Parallel), f"the loop over {s.var.name} shares turns inside shared ones")
+        outer = self.scope
+        self.scope = {name: (dtype, False) for name, (dtype, _) in outer.items()}
+        self.bind(s.var)
+        self.bind(s.worker)
+        self.block(s.body)
+        self.scope = outer
 
     def turn(self, s: While) -> None:
         self.expression(s.condition)
@@ -437,6 +424,10 @@ class _Run:
             case For():
                 for n in range(int(self.value(s.start)), int(self.value(s.stop))):
                     self.names[s.var.name] = np.int64(n)
+                    self.block(s.body)
+            case Parallel():
+                for n in reversed(range(int(self.value(s.count)))):  # any order must do
+                    self.names[s.var.name], self.names[s.worker.name] = np.int64(n), np.int64(n % s.workers)
                     self.block(s.body)
             case While():
                 self.block(s.head)

@@ -20,6 +20,7 @@ from symgrad.ir.loops import (
     If,
     Let,
     Load,
+    Parallel,
     Program,
     Store,
     Var,
@@ -61,6 +62,8 @@ def _block(block: Block, sizes: Mapping[str, int], known: dict[Var, int]) -> int
                 low, high = _number(a, sizes, known), _number(b, sizes, known)
                 turns = 1 if low is None or high is None else max(0, high - low)
                 total += turns * _block(body, sizes, known)
+            case Parallel(count=count, body=body):
+                total += (_number(count, sizes, known) or 1) * _block(body, sizes, known)
             case While(head=head, body=body):
                 total += _block(head, sizes, known) + _block(body, sizes, known)
             case If(then=then, otherwise=otherwise):

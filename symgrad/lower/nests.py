@@ -49,7 +49,8 @@ LANES = ((12, 4), (64, 2))
 class NestWriter:
     """Writes one group, or its part for the rows from ``rows[0]`` to ``rows[1]`` of the outermost loop.
 
-    ``before`` and ``after`` surround all parts; ``memory`` gives the memory of a node, if it has any.
+    ``before`` and ``after`` surround all parts; ``memory`` gives the memory of a node, if it has any, ``partial`` that
+    of a reduction over rows where these are only some of them.
     """
 
     group: Group
@@ -58,6 +59,7 @@ class NestWriter:
     rows: tuple[Expr, Expr] | None = None
     before: Block = ()
     after: Block = ()
+    partial: Callable[[Node], Memory | None] = lambda n: None
     accumulators: dict[tuple[Task, Var | None], Var] = field(default_factory=dict)
     lanes: tuple[Var, ...] = ()
     jammed: int = 0  # rows that the innermost loop takes at once
@@ -108,7 +110,7 @@ class NestWriter:
         return (*self._fills(whole=False), *self.values.scopes[0].statements)
 
     def _target(self, t: Task) -> Memory:
-        memory = self.memory(t.node)
+        memory = self.partial(t.node) or self.memory(t.node)
         assert memory is not None, t.node
         return memory
 

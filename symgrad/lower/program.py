@@ -8,11 +8,6 @@ from dataclasses import dataclass, field, replace
 
 from symgrad.ir.graph import Graph, size_parameters
 from symgrad.ir.loops import (
-    ADD,
-    DIV,
-    MIN,
-    MUL,
-    Apply,
     Block,
     Buffer,
     Declare,
@@ -20,23 +15,22 @@ from symgrad.ir.loops import (
     Extent,
     Fail,
     Failure,
-    For,
-    Let,
     Program,
     Site,
     Stmt,
     Var,
     const_index,
     extent,
+    mul,
 )
 from symgrad.ir.node import CONSTANT, GET, Node, TupleType
 from symgrad.ir.op import Index, Nest, Place, Region
 from symgrad.ir.types import DType, Shape, Size, TensorType, i64, map_size, product, size_named, size_names
-from symgrad.lower.bands import Band, banded, block_rows
+from symgrad.lower.bands import Band, banded
 from symgrad.lower.expand import expand
 from symgrad.lower.literals import with_literals
 from symgrad.lower.memory import Lifetime, column_of, plan
-from symgrad.lower.nests import NestWriter, loop_over
+from symgrad.lower.nests import loop_over
 from symgrad.lower.pack import pack
 from symgrad.lower.rebuild import map_block
 from symgrad.lower.regions import CAPACITY, TAPE_FULL, measured, region_block
@@ -44,6 +38,7 @@ from symgrad.lower.registers import in_registers
 from symgrad.lower.rows import rows_first
 from symgrad.lower.schedule import Schedule, Task, nest_operand, nest_operands, reads, schedule
 from symgrad.lower.shapes import memory_of, root
+from symgrad.lower.turns import band_block, is_shared
 from symgrad.lower.values import Memory
 from symgrad.ops.pointwise import copy
 
@@ -74,15 +69,17 @@ class Lowering:
     buffers: dict[Node, Buffer] = field(default_factory=dict)
     step: int = 0
     row: Expr | None = None  # the first row of the block at hand
+    worker: Expr | None = None  # whose block it is, where threads share rows
+    workers: int = 1
     columns: dict[Node, Size] = field(default_factory=dict)  # temporaries whose last axes come first in memory
 
     def fresh(self, prefix: str, dtype: DType) -> Var:
         return Var(f"{prefix}{next(self.whole.counter)}", dtype)
 
     def temp(self, type: TensorType) -> Place:
-        return Place(self._scratch(type.dtype, product(type.shape)).name, type)
+        return Place(self.scratch(type.dtype, product(type.shape)).name, type)
 
-    def _scratch(self, dtype: DType, elements: Size) -> Buffer:
+    def scratch(self, dtype: DType, elements: Size) -> Buffer:
         """Memory for the present step of the outermost graph."""
         name = f"s{len(self.whole.scratch)}"
         self.whole.scratch[name] = Buffer(name, dtype, elements, "temp"), self.whole.step
@@ -125,9 +122,15 @@ class Lowering:
         if place is None:
             return None
         if n in self.bands[self.step].local:
-            return Memory(place, row=self.row)
+            return Memory(self._own(place, n), row=self.row)
         column = self.columns.get(n)
         return Memory(place) if column is None else Memory(place, self.plan.rows.tail(n), column=column)
+
+    def _own(self, place: Place, n: Node) -> Place:
+        """Memory for a block of rows: a worker's own."""
+        if self.worker is None:
+            return place
+        return replace(place, base=mul(self.worker, extent(self.bands[self.step].room(n))))
 
     def must_place(self, n: Node) -> Place:
         place = self.place(n)
@@ -148,12 +151,13 @@ def distinct_results(graph: Graph) -> Graph:
     return Graph(graph.params, tuple(out))
 
 
-def lower(graph: Graph, name: str, *, flags: int = 0) -> Program:
+def lower(graph: Graph, name: str, *, flags: int = 0, workers: int = 1) -> Program:
     """The Program of ``graph``, whose buffers are its params, then its results but for the last ``flags``.
 
-    These are computed, and not given out: what they say, the status says.
+    These are computed, and not given out: what they say, the status says. Up to ``workers`` threads share its loops.
     """
     low = _begun(Whole(), graph)
+    low.workers = workers
     for k, p in enumerate(low.graph.params):
         low.buffers[p] = Buffer(f"a{k}", p.dtype, product(p.shape), "input")
     for k, r in enumerate(low.graph.results[: len(graph.results) - flags]):
@@ -183,7 +187,7 @@ def _written(low: Lowering, *, outermost: bool) -> Block:
         if outermost:
             low.whole.step = step
         first = band.tasks[0]
-        body.extend(_alone(low, first) if first.alone else _band(low, band))
+        body.extend(_alone(low, first) if first.alone else band_block(low, band, low.workers))
     return tuple(body)
 
 
@@ -193,11 +197,11 @@ def _temporaries(low: Lowering) -> Iterator[str]:
 
 def _name_the_rest(low: Lowering, names: Iterator[str] | None) -> None:
     """Memory for what is stored; in an inner graph (without names) it lives as long as the outer step."""
-    room = {n: band.room(n) for band in low.bands for n in band.local}
+    room = {n: _room(low, band, n) for band in low.bands for n in band.local}
 
     def memory(dtype: DType, elements: Size) -> Buffer:
         if names is None:
-            return low._scratch(dtype, elements)
+            return low.scratch(dtype, elements)
         return Buffer(next(names), dtype, elements, "temp")
 
     whole = _seen_whole(low)
@@ -216,6 +220,11 @@ def _name_the_rest(low: Lowering, names: Iterator[str] | None) -> None:
             low.buffers[n] = memory(n.dtype, room[n] if n in room else _elements(low, n, whole))
 
 
+def _room(low: Lowering, band: Band, n: Node) -> Size:
+    """Elements of what lives within blocks of rows, for each of the workers."""
+    return band.room(n) * (low.workers if is_shared(band, low.workers) else 1)
+
+
 def _seen_whole(low: Lowering) -> set[Node]:
     """Nodes whose memory is read as that of a reshape, or by a nest."""
     whole = {root(n) for n in low.graph.nodes() if n.op.name == "reshape"}
@@ -231,31 +240,6 @@ def _elements(low: Lowering, n: Node, whole: set[Node]) -> Size:
         return product(n.shape)
     low.columns[n] = column_of(product(n.shape[: n.ndim - tail]), n.dtype)
     return low.columns[n] * product(n.shape[n.ndim - tail :])
-
-
-def _band(low: Lowering, band: Band) -> Block:
-    """A group alone, or blocks of rows in which each group takes its turn."""
-    if len(band.groups) == 1:
-        writer = NestWriter(band.groups[0], low.memory, low.fresh)
-        body = writer.write()
-        return (*writer.before, *body, *writer.after)
-    count, rows = extent(band.groups[0].space[0]), low.fresh("rows", i64)
-    block, low_row, high_row = (low.fresh(name, i64) for name in ("block", "low", "high"))
-    low.row = low_row
-    writers = [NestWriter(g, low.memory, low.fresh, (low_row, high_row)) for g in band.groups]
-    body = tuple(s for w in writers for s in w.write())
-    blocks = Apply(DIV, (Apply(ADD, (count, Apply(ADD, (rows, const_index(-1))))), rows))
-    turn = (
-        Let(low_row, Apply(MUL, (block, rows))),
-        Let(high_row, Apply(MIN, (Apply(ADD, (low_row, rows)), count))),
-        *body,
-    )
-    return (
-        *(s for w in writers for s in w.before),
-        Let(rows, block_rows(band.width)),
-        For(block, const_index(0), blocks, turn),
-        *(s for w in writers for s in w.after),
-    )
 
 
 def _alone(low: Lowering, task: Task) -> Block:

@@ -22,6 +22,7 @@ from symgrad.ir.loops import (
     If,
     Let,
     Load,
+    Parallel,
     Stmt,
     Store,
     Text,
@@ -71,7 +72,9 @@ def map_block(block: Block, change: Leaf, store: Callable[[Store], Stmt | None] 
                 new = Store(s.buffer, expr(s.index), expr(s.value))
                 return store(new) or new
             case For():
-                return For(s.var, expr(s.start), expr(s.stop), inner(s.body), s.kind)
+                return For(s.var, expr(s.start), expr(s.stop), inner(s.body))
+            case Parallel():
+                return Parallel(s.var, s.worker, expr(s.count), s.workers, inner(s.body))
             case While():
                 return While(inner(s.head), expr(s.condition), inner(s.body))
             case If():

@@ -17,6 +17,7 @@ from symgrad.ir.loops import (
     For,
     If,
     Load,
+    Parallel,
     Program,
     Stmt,
     Store,
@@ -54,6 +55,8 @@ def _kept_in_memory(block: Block) -> Iterator[str]:
     """Buffers whose address is taken, or that are read or written at an index that is not the number zero."""
     zero = 0
     for s in statements(block):
+        if isinstance(s, Parallel):
+            yield from (inner.buffer for inner in statements(s.body) if isinstance(inner, Store))
         if isinstance(s, Extern):
             yield from (a.buffer for a in s.args if isinstance(a, Address))
         if isinstance(s, Store) and not (isinstance(s.index, Const) and s.index.value == zero):
@@ -71,6 +74,8 @@ def expressions(s: Stmt) -> Iterator[Expr]:
             todo = [s.index, s.value]
         case For():
             todo = [s.start, s.stop]
+        case Parallel():
+            todo = [s.count]
         case While() | If():
             todo = [s.condition]
         case Extern():

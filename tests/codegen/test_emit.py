@@ -41,6 +41,7 @@ from symgrad.ir.loops import (
     If,
     Let,
     Load,
+    Parallel,
     Program,
     Store,
     Text,
@@ -385,3 +386,30 @@ def test_program_named_like_a_function_that_it_calls(run: Run) -> None:
 def test_names_that_llvm_must_quote(run: Run) -> None:
     program = Program('<lambda> "é"', (), (Buffer("o[0]", f64, 1, "output"),), (Store("o[0]", ZERO, Const(4.0, f64)),))
     assert run(program, {})["o[0]"] == [4.0]
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 1000])
+def test_turns_that_threads_share_see_what_is_around_them(run: Run, n: int) -> None:
+    """Names of every kind from outside: a let, a mutable scalar, a bool, a counter, a constant buffer, a size."""
+    count, k, turn, worker = (Var(name, i64) for name in ("count", "k", "turn", "worker"))
+    factor, total, is_odd = Var("factor", f64), Var("total", f64), Var("is_odd", boolean)
+    at = add(mul(k, extent(N)), turn)
+    value = Apply(ADD, (Apply(MUL, (Load("x", turn, f64), factor)), Apply(ADD, (total, Load("c", k, f64)))))
+    turns = Parallel(turn, worker, count, 3, (Store("y", at, Choose(is_odd, value, Apply(SUB, (value, factor)))),))
+    body = (
+        Let(count, extent(N)),
+        Let(factor, Const(2.5, f64)),
+        Let(is_odd, Apply(EQ, (Apply(REM, (count, const_index(2))), const_index(1)))),
+        Declare(total, Const(0.0, f64)),
+        For(k, const_index(0), const_index(3), (Assign(total, Apply(ADD, (total, Const(10.0, f64)))), turns)),
+    )
+    c = np.array([0.25, 0.5, 0.75])
+    buffers = (
+        Buffer("x", f64, N, "input"),
+        Buffer("y", f64, N * 3, "output"),
+        Buffer("c", f64, 3, "constant", data=c.tobytes()),
+    )
+    x = np.arange(float(n))
+    out = run(Program("p", ("n",), buffers, body), {"x": x}, n=n)["y"].reshape(3, n)
+    wanted = 2.5 * x + np.array([[10.25], [20.5], [30.75]]) - (0.0 if n % 2 else 2.5)
+    np.testing.assert_array_equal(out, wanted)

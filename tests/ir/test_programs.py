@@ -32,6 +32,7 @@ from symgrad.ir.loops import (
     If,
     Let,
     Load,
+    Parallel,
     Program,
     Stmt,
     Store,
@@ -100,13 +101,18 @@ def test_text_of_functions_and_calls() -> None:
     buffers = (Buffer("t", i64, 4, "temp", offset=64), Buffer("o", i64, N, "output"))
     call = Extern("routine", (Text("N"), ByReference(Const(3, i64), i32), Address("t", I)))
     smaller = Store("o", I, Apply(MIN, (I, Convert(ONE, i64))))
-    loop = For(I, ZERO, extent(N), (call, smaller), "parallel")
+    loop = Parallel(I, Var("w", i64), extent(N), 2, (call, smaller))
     text = program_text(program(loop, buffers=buffers, workspace_bytes=96))
     assert "  temp t: i64[4] at byte 64\n" in text
     assert "  workspace 96 bytes\n" in text
-    assert "parallel for i in 0..n {\n  routine('N', &i32(3), &t[i])\n  o[i] = min(i, i64(1.0))\n}" in text
+    assert "parallel for i in 0..n, w in 0..2 {\n  routine('N', &i32(3), &t[i])\n  o[i] = min(i, i64(1.0))\n}" in text
 
 
+def shared(*body: Stmt) -> Stmt:
+    return Parallel(I, Var("w", i64), extent(N), 2, body)
+
+
+J, ONE_MORE = Var("j", i64), extent(N)
 GOOD = over(Store("o", I, LOAD))
 V, B = Var("v", f64), Const(True, boolean)
 BROKEN: dict[str, tuple[Program, str]] = {
@@ -132,6 +138,9 @@ BROKEN: dict[str, tuple[Program, str]] = {
     "same name": (program(buffers=(X, X)), "two buffers have one name"),
     "constant data": (program(buffers=(Buffer("c", f64, 2, "constant", data=b"1"),)), "constant c has 1 bytes"),
     "failure": (program(Fail(1)), "failure 1 is not declared"),
+    "shared assignment": (program(Declare(V, ONE), shared(Assign(V, ONE))), "v is assigned and not a mutable f64"),
+    "shared failure": (program(shared(If(B, (Fail(1),)))), "the loop over i may end the call"),
+    "shared twice": (program(shared(Parallel(J, Var("u", i64), ONE_MORE, 2, ()))), "shares turns inside shared ones"),
     "while condition": (program(While((), ONE, ())), "the condition of a while is f64"),
 }
 

@@ -80,8 +80,10 @@ def _native(program: Program, inputs: Mapping[str, Array], sizes: Mapping[str, i
 def run() -> Runner:
     """Run a graph natively (or by the evaluator of Programs, which checks bounds) on arrays."""
 
-    def runner(graph: Graph, arrays: list[Array], sizes: Mapping[str, int], *, native: bool = True) -> list[Array]:
-        program = verify_program(lower(graph, "k"))
+    def runner(
+        graph: Graph, arrays: list[Array], sizes: Mapping[str, int], *, native: bool = True, workers: int = 1
+    ) -> list[Array]:
+        program = verify_program(lower(graph, "k", workers=workers))
         given = zip(graph.params, arrays, strict=True)
         inputs = {f"a{k}": np.ascontiguousarray(a, p.dtype.numpy) for k, (p, a) in enumerate(given)}
         if native:

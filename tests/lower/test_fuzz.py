@@ -22,7 +22,7 @@ from symgrad.ir.graph import Graph, evaluate
 from symgrad.ir.node import Node, constant, param, size_node
 from symgrad.ir.sizes import Sizes, assuming
 from symgrad.ir.types import DType, Shape, Size, TensorType, boolean, evaluate_size, f32, f64, i64, size_named
-from symgrad.lower import bands
+from symgrad.lower import bands, turns
 from symgrad.ops import folds, indexing, products, running, sorting, views
 from symgrad.ops import pointwise as p
 from symgrad.ops.kinds import broadcast_to
@@ -346,9 +346,11 @@ def cases(draw: Any, derivative: bool) -> tuple[Graph, dict[str, int], int]:
 
 @pytest.fixture(autouse=True, scope="module")
 def small_blocks() -> Iterator[None]:
-    """Blocks of a few rows, so that small inputs have several."""
+    """Blocks of a few rows, so that small inputs have several; and threads share what is small, too."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bands, "BLOCK", 12)
+        patch.setattr(turns, "WORTH", 0)
+        patch.setattr(turns, "SMALL", 0)
         yield
 
 
@@ -368,7 +370,7 @@ def check(run: Any, case: tuple[Graph, dict[str, int], int]) -> None:
     arrays = inputs_of(graph, sizes, seed)
     expected = evaluate(graph, *arrays, sizes=sizes)
     for native in (False, True) if seed % 3 == 0 else (False,):  # machine code takes longer to make than to check
-        got = run(graph, arrays, sizes, native=native)
+        got = run(graph, arrays, sizes, native=native, workers=1 + seed % 2 * 2)
         for g, e in zip(got, expected, strict=True):
             narrow = any(n.dtype == f32 for n in graph.nodes())
             scale = float(np.max(np.abs(e[np.isfinite(e)]), initial=1.0)) if e.dtype.kind == "f" else 0.0

@@ -10,8 +10,8 @@ import pytest
 from symgrad.autodiff.reverse import grad
 from symgrad.ir.graph import Graph, evaluate
 from symgrad.ir.loops import Choose, Const, Expr, For, Stmt, operands, statements
+from symgrad.ir.loops import roots as expressions
 from symgrad.ir.node import Node, constant, literal, param
-from symgrad.ir.programs import roots as expressions
 from symgrad.ir.types import TensorType, boolean, f64, size_named
 from symgrad.lower.literals import with_literals
 from symgrad.lower.memory import PAGE, column_of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from symgrad.ir.loops import Block, Const, Expr, Extent, Extern, For, If, Program, While
+from symgrad.ir.loops import Block, Const, Expr, Extent, Extern, For, If, Parallel, Program, While
 from symgrad.ir.types import Size
 
 
@@ -21,7 +21,7 @@ def _of(block: Block) -> Size | None:
             case If():
                 then, otherwise = _of(s.then), _of(s.otherwise)
                 more = None if then is None or otherwise is None else then + otherwise
-            case While() | Extern():
+            case While() | Extern() | Parallel():
                 return None
             case _:
                 continue
