@@ -1,7 +1,7 @@
 """The Program: what machines run. Buffers, loops and scalar statements; no tensors, no derivatives.
 
 Semantics. Every expression is a scalar of the dtype it names. Integer arithmetic wraps; ``i64`` is the type of
-indices. Float arithmetic is IEEE; only an ``Apply`` with ``reassoc`` may be reordered (the one addition of a
+indices. Float arithmetic is IEEE; only an ``Apply`` with ``reassoc`` may be reordered (the one step of a
 reduction). Both arms of a ``Choose`` are evaluated, so an arm must be safe to evaluate: a load there needs an index
 in range. ``Let`` binds once and is visible to the end of its block; ``Declare``/``Assign`` make a mutable scalar.
 Buffers do not overlap unless they are the same buffer. Statements run in order.

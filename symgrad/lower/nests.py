@@ -39,10 +39,12 @@ from symgrad.ir.types import Shape, i64
 from symgrad.lower.schedule import Group, Task
 from symgrad.lower.shapes import few
 from symgrad.lower.values import Bounds, Fresh, Memory, Scope, Values
+from symgrad.ops.pointwise import MAXIMUM, MINIMUM
 
 SPLIT_LEVELS = 2  # innermost loops that are split; each one trebles the code
 # Statements of an innermost loop -> rows that it takes at once, where there are sums over rows or along them.
 LANES = ((12, 4), (64, 2))
+_REORDERED = (ADD, MAXIMUM, MINIMUM)  # reductions in any order of floats; which zero is the larger is left open
 
 
 @dataclass
@@ -246,7 +248,9 @@ class NestWriter:
             return self._target(t).store(value, tuple(add(i, extent(s)) for i, s in zip(full, t.starts, strict=True)))
         acc = self.accumulators.get((t, lane)) or self.accumulators.get((t, None))
         if acc is not None:
-            return Assign(acc, Apply(t.fold.fn, (acc, value), reassoc=t.fold.fn is ADD and t.node.dtype.is_float))
+            return Assign(
+                acc, Apply(t.fold.fn, (acc, value), reassoc=t.fold.fn in _REORDERED and t.node.dtype.is_float)
+            )
         at = self._result_index(t, tuple(index[k] for k in t.kept))
         target = self._target(t)
         return target.store(Apply(t.fold.fn, (target.load(at), value)), at)
