@@ -29,6 +29,7 @@ from symgrad.ir.op import Region
 from symgrad.ir.sizes import assuming
 from symgrad.ir.types import f64
 from symgrad.lower.regions import TAPE_FULL
+from symgrad.lower.report import decisions
 from symgrad.passes.simplify import simplify
 from symgrad.symbolic.formula import Formula, scalar_formula
 from symgrad.symbolic.proof import verify_gradient, verify_rules
@@ -180,6 +181,7 @@ def _explained(compiled: Compiled, k: int, variant: Variant) -> str:
     )
     raised = sorted({f.exception for f in program.failures if f != Failure(*TAPE_FULL)})
     with assuming(traced.sizes):
+        decided = decisions(variant.executable.graph, workers=compiled.options.workers)
         before = len(traced.graph.nodes())
         after = len(simplify(traced.graph).nodes())
     return "\n".join(
@@ -188,6 +190,7 @@ def _explained(compiled: Compiled, k: int, variant: Variant) -> str:
             f"  rewritten for stability: {', '.join(traced.rewrites) or 'nothing'}",
             f"  graph: {before} nodes, {after} after simplification",
             f"  loops: {loops}; temporaries: {_sizes(temps)}",
+            *(f"    {line}" for line in decided),
             f"  read from outside at each call: {', '.join(str(r) for r, _ in traced.captures) or 'nothing'}",
             f"  may raise: {', '.join(raised) or 'nothing'}",
             f"  assumed of lengths: {', '.join(assumed) or 'nothing'}",

@@ -174,6 +174,12 @@ def lower_block(whole: Whole, graph: Graph, given: dict[Node, Place], results: l
     return _written(low, outermost=False)
 
 
+def planned(graph: Graph) -> tuple[Graph, Schedule, list[Band]]:
+    """The graph as it is lowered, what of it is stored, and the bands that run, in order."""
+    low = _begun(Whole(), graph)
+    return low.graph, low.plan, low.bands
+
+
 def _begun(whole: Whole, graph: Graph) -> Lowering:
     graph = distinct_results(rows_first(pack(with_literals(expand(graph)))))
     plan = schedule(graph)

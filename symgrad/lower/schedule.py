@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import itertools
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from symgrad.ir.graph import Graph
@@ -65,11 +66,12 @@ class Group:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Groups in order, and the nodes that have memory (reshapes of them share it)."""
+    """Groups in order, and the nodes that have memory (reshapes of them share it), each with the reason why."""
 
     groups: tuple[Group, ...]
     stored: frozenset[Node]
     rows: Rows
+    why: Mapping[Node, str] = field(default_factory=dict)
 
 
 def nest_operand(op: Nest, position: int, n: Node) -> Node:
@@ -95,7 +97,7 @@ def schedule(graph: Graph) -> Schedule:
     rows = rows_of(nodes)
     stored = _stored(graph, nodes, rows)
     tasks = [t for n in nodes if n in stored for t in _tasks(n, rows)]
-    return Schedule(tuple(_grouped(tasks, stored, rows)), frozenset(stored), rows)
+    return Schedule(tuple(_grouped(tasks, set(stored), rows)), frozenset(stored), rows, stored)
 
 
 def _checks_first(nodes: list[Node]) -> list[Node]:
@@ -161,18 +163,21 @@ def _elements(n: Node) -> int:
     return math.prod(s for k in n.attr("axes") if isinstance(s := n.args[0].shape[k], int))
 
 
-def _stored(graph: Graph, nodes: list[Node], rows: Rows) -> set[Node]:
-    stored = {root(r) for r in graph.results if not memory_of(root(r))}
+def _stored(graph: Graph, nodes: list[Node], rows: Rows) -> dict[Node, str]:
+    """What has memory, and why."""
+    stored = {root(r): "a result" for r in graph.results if not memory_of(root(r))}
     users = collections.Counter(a for n in nodes for a in n.args)
     for n in nodes:
         match n.op.lower:
             case Fold() if rows.loops(n):
-                stored.add(n)
+                stored.setdefault(n, "a reduction")
                 if n.op.lower.fn in (MAXIMUM, MINIMUM) and users[n.args[0]] > 1 and not _exact(n.args[0]):
-                    stored.add(root(n.args[0]))
+                    stored.setdefault(root(n.args[0]), "compared with its extremum, to the bit")
             case Nest() | Region():
-                stored.add(n)
-                stored.update(m for m in nest_operands(n) if not memory_of(m))
+                stored.setdefault(n, "made by statements of its own")
+                for m in nest_operands(n):
+                    if not memory_of(m):
+                        stored.setdefault(m, f"read by {n.op.name} as a whole")
             case _:
                 pass
     cost, stage = _costs(nodes, rows), _stages(nodes, rows)
@@ -182,7 +187,7 @@ def _stored(graph: Graph, nodes: list[Node], rows: Rows) -> set[Node]:
     for n in reversed(nodes):
         inside = n in rows.mixed
         if n not in stored and _worth_storing(n, places[n], n in far, n in wide, cost[n], inside):
-            stored.add(root(n))
+            stored.setdefault(root(n), _reason(n, places[n], n in far, inside))
         here = {(_space(n, rows), stage[n] - _waits(n, rows), None)} if n in stored else places[n]
         for a in n.args:
             moved = n.op.name in ("slice", "place", "concatenate", "gather") and not inside
@@ -225,6 +230,15 @@ def _worth_storing(n: Node, places: set[tuple[object, ...]], far: bool, wide: bo
     if is_packed(n) or (far and cost >= MOVED):
         return True
     return (wide or len(places) > 1) and cost >= DEAR
+
+
+def _reason(n: Node, places: set[tuple[object, ...]], far: bool, inside: bool) -> str:
+    """Why ``_worth_storing`` says so."""
+    if n.op.name == "concatenate" and not inside:
+        return "joined of parts"
+    if far:
+        return "cheaper to keep than to compute for each index of an outer axis"
+    return "dear, and read at several times or places" if len(places) > 1 else "dear, and read by several elements"
 
 
 # --- grouping --------------------------------------------------------------------------------------------------------

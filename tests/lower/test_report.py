@@ -1,0 +1,44 @@
+"""What the lowering says of its decisions."""
+
+from __future__ import annotations
+
+from symgrad.autodiff.reverse import grad
+from symgrad.ir.graph import Graph
+from symgrad.ir.node import Node, param
+from symgrad.ir.types import TensorType, f64
+from symgrad.lower.report import decisions
+from symgrad.ops import folds, products, views
+from symgrad.ops import pointwise as p
+
+
+def arg(*shape: int) -> Node:
+    return param(TensorType(f64, shape))
+
+
+def test_rows_that_stay_in_cache_and_what_they_keep() -> None:
+    x = arg(1000, 300)
+    e = p.exp(x)
+    s = views.broadcast(folds.sum_(e, axes=(1,)), shape=x.shape, axes=(0,))
+    assert decisions(Graph((x,), (e / s,)), workers=2) == [
+        "1. loops over 1000 x 300, 2 in turn for each block of rows, shared by up to 2 threads",
+        "   exp f64[1000,300] for a block of rows: dear, and read at several times or places",
+        "   sum f64[1000] for a block of rows: a reduction",
+        "   div f64[1000,300] in memory: a result",
+    ]
+
+
+def test_what_is_cheap_is_computed_again() -> None:
+    x = arg(1000)
+    y = x * x
+    lines = decisions(Graph((x,), (folds.sum_(y, axes=(0,)), folds.sum_(y * p.neg(y), axes=(0,)))))
+    assert lines[0] == "1. loops over 1000" and lines[-1] == "read more than once and not kept: mul"
+    assert lines[1:3] == ["   sum f64[] in memory: a result"] * 2 and len(lines) == 4
+
+
+def test_products_read_whole_matrices() -> None:
+    x, w = arg(40, 50), arg(50, 60)
+    lines = decisions(grad(Graph((x, w), (folds.sum_(p.tanh(products.dot(x, w)), axes=(0, 1)),))))
+    assert lines[0] == "1. dot, by statements of its own"
+    assert [line for line in lines if "as a whole" in line] == [
+        "   mul f64[40,60] in memory: read by dot as a whole",
+    ]
