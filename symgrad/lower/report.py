@@ -48,7 +48,7 @@ def _extents(space: Shape) -> str:
 def _kept(n: Node, t: Task, band: Band, plan: Schedule) -> str:
     place = "for a block of rows" if n in band.local else "in memory"
     types = ", ".join(map(str, n.type.items)) if isinstance(n.type, TupleType) else str(n.type)
-    unrolled = "" if len(t.space) == len(t.value.shape) else ", its last axes written out"
+    unrolled = ", its last axes written out" if t.pinned else ""
     return f"{n.op.name} {types} {place}: {plan.why[n]}{unrolled}"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import itertools
+import re
 import traceback
 import types
 
@@ -567,6 +568,16 @@ def ran(fun, log, *args):
         return *described(error), lines[-1], list(log)
 
 
+def with_the_right_line(outcome, text):
+    """What else may come out: CPython 3.11 can give the line of a loop for a name that is unbound in the line below."""
+    if outcome[0] not in (NameError, UnboundLocalError):
+        return []
+    kind, message, line, log = outcome
+    name = re.search(r"'(\w+)'", message)[1]
+    reads = [bool(re.search(rf"\b{name}\b", row)) for row in ["", *text.splitlines()]]
+    return [] if reads[line] else [(kind, message, k, log) for k, found in enumerate(reads) if found]
+
+
 @settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(programs(effects=True), st.integers(-1, 3))
 def test_random_programs_are_the_same(text, n):
@@ -581,4 +592,5 @@ def test_random_programs_are_the_same(text, n):
 
     fun = compiled(text, {"t": lambda x: x, "log": log.append, "cm": cm})
     args = n, 1, 2, n + 1
-    assert ran(rewrite(fun, Plain(__file__)), log, *args) == ran(fun, log, *args)
+    plain = ran(fun, log, *args)
+    assert ran(rewrite(fun, Plain(__file__)), log, *args) in (plain, *with_the_right_line(plain, text))
