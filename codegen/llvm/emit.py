@@ -34,6 +34,7 @@ from symgrad.ir.loops import (
     For,
     If,
     Let,
+    LetAll,
     Load,
     Parallel,
     Program,
@@ -294,6 +295,30 @@ class _Emitter:
         self.shared.inlined += inline
         return self.remember(rhs, self.set(f"{rhs} {'alwaysinline' if inline else 'noinline'}"), _PURE)
 
+    def side_by_side(self, s: LetAll) -> None:
+        """A function of several operands, in vectors of them where it is one of ours."""
+        dtype = s.vars[0].dtype
+        function = functions.symbol(s.fn.llvm_for(dtype), dtype)
+        if not function:
+            self.statements(s.lets())
+            return
+        lanes = functions.lanes_for(len(s.vars), dtype)
+        for first in range(0, len(s.vars), lanes):
+            part = [self.value(e) for e in s.operands[first : first + lanes]]
+            results = self.wide(function, dtype, part, lanes)
+            self.values.update((v.name, r) for v, r in zip(s.vars[first : first + lanes], results, strict=True))
+
+    def wide(self, function: str, dtype: DType, operands: list[str], lanes: int) -> list[str]:
+        """One call for several operands; lanes that are left over take the last of them."""
+        kind = scalars.register_type(dtype)
+        vector, packed = f"<{lanes} x {kind}>", "poison"
+        for k, operand in enumerate([*operands, *[operands[-1]] * (lanes - len(operands))]):
+            packed = self.set(f"insertelement {vector} {packed}, {kind} {operand}, i32 {k}")
+        name = functions.wide_symbol(function, lanes)
+        self.functions.add(name)
+        result = self.set(f"call {vector} {name}({vector} {packed}) noinline")
+        return [self.set(f"extractelement {vector} {result}, i32 {k}") for k in range(len(operands))]
+
     def never_wraps(self, opcode: str, exprs: tuple[Expr, ...], args: list[str]) -> bool:
         """Sums of loop counters times sizes: what indices are made of. Other integers may wrap."""
         pairs = zip(exprs, args, strict=True)
@@ -311,6 +336,8 @@ class _Emitter:
         match s:
             case Let():
                 self.values[s.var.name] = self.value(s.value)
+            case LetAll():
+                self.side_by_side(s)
             case Declare():
                 self.slots[s.var.name] = self.slot(s.var.dtype, s.var.name)
                 self.assign(s.var, s.value)

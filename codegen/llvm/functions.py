@@ -33,24 +33,45 @@ def symbol(spelling: str | None, dtype: DType) -> str:
     return f"@sgm.{name}.f{8 * dtype.bytes}" if dtype.is_float and f"libm {name}" == spelling and name in ARITY else ""
 
 
+def lanes_for(count: int, dtype: DType) -> int:
+    """The lanes of the vector function that takes ``count`` operands, or the first of more."""
+    lanes = LANES[8 * dtype.bytes]
+    return next((k for k in lanes if k >= count), lanes[-1])
+
+
+def wide_symbol(function: str, lanes: int) -> str:
+    """The version of a function (``symbol``) for several operands at once."""
+    return f"{function}.x{lanes}"
+
+
 def definitions(symbols: Iterable[str], *, vector: bool) -> tuple[str, set[str]]:
-    """Text that defines functions named by ``symbol``, and the declarations that it needs.
+    """Text that defines functions named by ``symbol`` or ``wide_symbol``, and the declarations that it needs.
 
     ``vector``: some calls are in loops, where the vectoriser may want rare ways for several lanes at once.
     """
-    used = [(name, int(bits[1:])) for _, name, bits in (s.split(".") for s in sorted(symbols))]
-    rare = [(name, bits) for name, bits in used if name in TURNED]
-    text = [_function(name, bits) for name, bits in used]
-    needed = {f"declare {type_name(b)} {rare_name(n, b)}({type_name(b)}, {type_name(b)}) {PURE}" for n, b in rare}
-    if rare and vector:
-        text += [_test(n, b, k) for n, b in rare for k in LANES[b]]
-        text.append('!99999999 = !{!"branch_weights", i32 1, i32 100000}')
+    used = [(name, int(bits[1:]), int(wide[0][1:]) if wide else 1) for _, name, bits, *wide in _split(symbols)]
+    rare = [(name, bits, lanes) for name, bits, lanes in used if name in TURNED]
+    text = [_function(name, bits, lanes) for name, bits, lanes in used]
+    needed = {
+        f"declare {type_name(b)} {rare_name(n, b)}({type_name(b)}, {type_name(b)}) {PURE}" for n, b, k in rare if k == 1
+    }
+    tests = {(n, b, k) for n, b, k in rare if k > 1}
+    if vector and (scalar := [(n, b) for n, b, k in rare if k == 1]):
         # Unused functions would be dropped before the vectoriser looks for them.
-        kept = [f"ptr {rare_name(n, b)}.v{k}" for n, b in rare for k in LANES[b]]
+        every = [(n, b, k) for n, b in scalar for k in LANES[b]]
+        kept = [f"ptr {rare_name(n, b)}.v{k}" for n, b, k in every]
         text.append(f"{KEPT} = appending global [{len(kept)} x ptr] [{', '.join(kept)}]")
-        needed |= {_walk_declaration(n, b, k) for n, b in rare for k in LANES[b]}
+        tests.update(every)
+    if tests:
+        text += [_test(n, b, k) for n, b, k in sorted(tests)]
+        text.append('!99999999 = !{!"branch_weights", i32 1, i32 100000}')
+        needed |= {_walk_declaration(n, b, k) for n, b, k in tests}
     joined = "\n".join(text)
     return joined, needed | declarations(joined)
+
+
+def _split(symbols: Iterable[str]) -> list[list[str]]:
+    return [s.split(".") for s in sorted(symbols)]
 
 
 def _walk_declaration(name: str, bits: int, k: int) -> str:
@@ -60,73 +81,93 @@ def _walk_declaration(name: str, bits: int, k: int) -> str:
 
 def declarations(text: str) -> set[str]:
     """Those of the intrinsics that bodies call."""
-    return {_declaration(n, b) for n in _INTRINSICS for b in LANES if f"@llvm.{_INTRINSICS[n]}.f{b}(" in text}
+    return {
+        _declaration(n, b, k)
+        for n in _INTRINSICS
+        for b in LANES
+        for k in (1, *LANES[b])
+        if f"@llvm.{_INTRINSICS[n]}.{_suffix(b, k)}(" in text
+    }
 
 
-def _declaration(operation: str, bits: int) -> str:
-    kind, name = type_name(bits), _INTRINSICS[operation]
+def _declaration(operation: str, bits: int, lanes: int) -> str:
+    kind, name = type_name(bits, lanes), _INTRINSICS[operation]
     count = {"fma": 3, "copysign": 2}.get(operation, 1)
-    return f"declare {kind} @llvm.{name}.f{bits}({', '.join([kind] * count)})"
+    return f"declare {kind} @llvm.{name}.{_suffix(bits, lanes)}({', '.join([kind] * count)})"
 
 
-def type_name(bits: int) -> str:
-    return "double" if bits == 64 else "float"
+def type_name(bits: int, lanes: int = 1) -> str:
+    return _of("double" if bits == 64 else "float", lanes)
+
+
+def _of(element: str, lanes: int) -> str:
+    return element if lanes == 1 else f"<{lanes} x {element}>"
+
+
+def _suffix(bits: int, lanes: int) -> str:
+    return f"f{bits}" if lanes == 1 else f"v{lanes}f{bits}"
 
 
 @functools.cache
-def _function(name: str, bits: int) -> str:
-    kind = type_name(bits)
+def _function(name: str, bits: int, lanes: int) -> str:
+    kind, function = type_name(bits, lanes), f"@sgm.{name}.f{bits}"
     names = [f"%x{k}" for k in range(ARITY[name])]
-    lines, (result,) = instructions(definition(name, bits), names, "v")
-    head = f"define internal {kind} @sgm.{name}.f{bits}({', '.join(f'{kind} {x}' for x in names)}) {PURE} {{"
+    lines, (result,) = instructions(definition(name, bits), names, "v", lanes)
+    function = function if lanes == 1 else wide_symbol(function, lanes)
+    head = f"define internal {kind} {function}({', '.join(f'{kind} {x}' for x in names)}) {PURE} {{"
     return "\n".join([head, *lines, f"  ret {kind} {result}", "}"])
 
 
-def instructions(body: Body, arguments: list[str], prefix: str) -> tuple[list[str], list[str]]:
-    """The lines of a body and its results."""
+def instructions(body: Body, arguments: list[str], prefix: str, lanes: int = 1) -> tuple[list[str], list[str]]:
+    """The lines of a body and its results, for one operand or as many as there are lanes."""
     lines: list[str] = []
     registers: list[str] = []
     for k, i in enumerate(body.instructions):
         if i.operation == "constant":
-            registers.append(_constant(i, body.bits))
+            registers.append(_constant(i, body.bits, lanes))
         elif i.operation == "argument":
             registers.append(arguments[int(i.value or 0)])
         else:
             registers.append(f"%{prefix}{k}")
             operand_kind = body.instructions[i.operands[0]].kind
-            rhs = _rhs(i, operand_kind, [registers[p] for p in i.operands], body.bits)
+            rhs = _rhs(i, operand_kind, [registers[p] for p in i.operands], body.bits, lanes)
             lines.append(f"  %{prefix}{k} = {rhs}")
     return lines, [registers[r] for r in body.results]
 
 
-def _constant(i: Instruction, bits: int) -> str:
+def _constant(i: Instruction, bits: int, lanes: int) -> str:
     if i.kind == "float":
         assert isinstance(i.value, float)
-        return float_literal(i.value, f64 if bits == 64 else f32)
-    return str(i.value)
+        literal, kind = float_literal(i.value, f64 if bits == 64 else f32), type_name(bits)
+    else:
+        literal, kind = str(i.value), f"i{bits}"
+    return literal if lanes == 1 else f"splat ({kind} {literal})"
 
 
-def _rhs(i: Instruction, operand_kind: str, args: list[str], bits: int) -> str:
-    f, n = type_name(bits), f"i{bits}"
-    kind = {"float": f, "int": n, "bool": "i1"}[i.kind]
-    of = {"float": f, "int": n, "bool": "i1"}[operand_kind]
+def _rhs(i: Instruction, operand_kind: str, args: list[str], bits: int, lanes: int) -> str:
+    f, n, b = type_name(bits, lanes), _of(f"i{bits}", lanes), _of("i1", lanes)
+    kind = {"float": f, "int": n, "bool": b}[i.kind]
+    of = {"float": f, "int": n, "bool": b}[operand_kind]
     match i.operation:
         case "neg":
             return f"fneg {f} {args[0]}"
         case "not":
-            return f"xor i1 {args[0]}, true"
+            return f"xor {b} {args[0]}, {'true' if lanes == 1 else 'splat (i1 true)'}"
         case "select":
-            return f"select i1 {args[0]}, {kind} {args[1]}, {kind} {args[2]}"
+            return f"select {b} {args[0]}, {kind} {args[1]}, {kind} {args[2]}"
         case "bits":
             return f"bitcast {f} {args[0]} to {n}"
         case "float":
             return f"bitcast {n} {args[0]} to {f}"
         case "rare":
             base = rare_name(str(i.value), bits)
-            lanes = ",".join(f"_ZGV_LLVM_N{k}vv_{base[1:]}({base[1:]}.v{k})" for k in LANES[bits])
-            return f'call {f} {base}({f} {args[0]}, {f} {args[1]}) "{_VARIANTS}"="{lanes}"'
+            if lanes > 1:
+                return f"call {f} {base}.v{lanes}({f} {args[0]}, {f} {args[1]})"
+            variants = ",".join(f"_ZGV_LLVM_N{k}vv_{base[1:]}({base[1:]}.v{k})" for k in LANES[bits])
+            return f'call {f} {base}({f} {args[0]}, {f} {args[1]}) "{_VARIANTS}"="{variants}"'
         case operation if operation in _INTRINSICS:
-            return f"call {f} @llvm.{_INTRINSICS[operation]}.f{bits}({', '.join(f'{f} {a}' for a in args)})"
+            called = f"@llvm.{_INTRINSICS[operation]}.{_suffix(bits, lanes)}"
+            return f"call {f} {called}({', '.join(f'{f} {a}' for a in args)})"
         case operation if operation in _ORDERED:
             compare = f"fcmp {_ORDERED[operation]}" if operand_kind == "float" else f"icmp {_INTEGERS[operation]}"
             return f"{compare} {of} {args[0]}, {args[1]}"

@@ -138,6 +138,19 @@ class Let:
 
 
 @dataclass(frozen=True, slots=True)
+class LetAll:
+    """``Let`` each of ``vars`` be ``fn`` of the operand of its place: what a machine may compute side by side."""
+
+    vars: tuple[Var, ...]
+    fn: ScalarFn
+    operands: tuple[Expr, ...]
+
+    def lets(self) -> tuple[Let, ...]:
+        """The same one by one."""
+        return tuple(Let(v, Apply(self.fn, (e,))) for v, e in zip(self.vars, self.operands, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
 class Declare:
     """A mutable scalar with its first value."""
 
@@ -237,7 +250,7 @@ class Fail:
     code: int
 
 
-Stmt = Let | Declare | Assign | Store | For | Parallel | While | If | Extern | Fail
+Stmt = Let | LetAll | Declare | Assign | Store | For | Parallel | While | If | Extern | Fail
 Block = tuple[Stmt, ...]
 
 
@@ -399,6 +412,8 @@ def roots(s: Stmt) -> tuple[Expr, ...]:
     match s:
         case Let() | Declare() | Assign():
             return (s.value,)
+        case LetAll():
+            return s.operands
         case Store():
             return (s.value, s.index)
         case For():

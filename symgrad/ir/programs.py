@@ -33,6 +33,7 @@ from symgrad.ir.loops import (
     For,
     If,
     Let,
+    LetAll,
     Load,
     Parallel,
     Program,
@@ -86,6 +87,9 @@ def _statement_text(s: Stmt, indent: str) -> list[str]:
     match s:
         case Let():
             line = f"{s.var.name}: {s.var.dtype} = {show(s.value)}"
+        case LetAll():
+            names, values = ", ".join(v.name for v in s.vars), ", ".join(map(show, s.operands))
+            line = f"{names}: {s.vars[0].dtype} = {s.fn.name} of each of {values}"
         case Declare():
             line = f"var {s.var.name}: {s.var.dtype} = {show(s.value)}"
         case Assign():
@@ -224,6 +228,9 @@ class _Verifier:
             case Let() | Declare():
                 self.typed(s.value, s.var.dtype, s.var.name)
                 self.bind(s.var, isinstance(s, Declare))
+            case LetAll():
+                for let in s.lets():
+                    self.statement(let)
             case Assign():
                 found = self.scope.get(s.var.name)
                 self.require(found == (s.var.dtype, True), f"{s.var.name} is assigned and not a mutable {s.var.dtype}")
@@ -418,6 +425,8 @@ class _Run:
         match s:
             case Let() | Declare() | Assign():
                 self.names[s.var.name] = self.value(s.value)
+            case LetAll():
+                self.block(s.lets())
             case Store():
                 stored = self.value(s.value)
                 self.memory[s.buffer][self.place(s.buffer, self.value(s.index))] = stored

@@ -19,6 +19,7 @@ from symgrad.ir.loops import (
     For,
     If,
     Let,
+    LetAll,
     Load,
     Parallel,
     Program,
@@ -56,6 +57,8 @@ def _block(block: Block, sizes: Mapping[str, int], known: dict[Var, int]) -> int
                 total += _flops(e)
                 if not e.dtype.is_float and (number := _number(e, sizes, known)) is not None:
                     known[v] = number
+            case LetAll():
+                total += _block(s.lets(), sizes, known)
             case Assign(value=e) | Store(value=e):
                 total += _flops(e)
             case For(start=a, stop=b, body=body):

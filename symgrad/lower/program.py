@@ -38,6 +38,7 @@ from symgrad.lower.registers import in_registers
 from symgrad.lower.rows import rows_first
 from symgrad.lower.schedule import Schedule, Task, nest_operand, nest_operands, reads, schedule
 from symgrad.lower.shapes import memory_of, root
+from symgrad.lower.together import together
 from symgrad.lower.turns import band_block, is_shared
 from symgrad.lower.values import Memory
 from symgrad.ops.pointwise import copy
@@ -278,7 +279,7 @@ def _assemble(low: Lowering, name: str, body: Block) -> Program:
     final.sort(key=lambda b: (order[b.kind], b.name[0], int(b.name[1:])))
     body = (*(Declare(v, const_index(0)) for v in born.values()), *map_block(body, lambda e: _measured(e, born)))
     sizes = size_parameters(low.graph) + ((CAPACITY,) if _mentions_capacity(total, low) else ())
-    return in_registers(Program(name, sizes, tuple(final), body, total, tuple(low.whole.failures)))
+    return together(in_registers(Program(name, sizes, tuple(final), body, total, tuple(low.whole.failures))))
 
 
 def _with_room(size: Size, born: dict[str, Var]) -> Size:

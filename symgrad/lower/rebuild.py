@@ -21,6 +21,7 @@ from symgrad.ir.loops import (
     For,
     If,
     Let,
+    LetAll,
     Load,
     Parallel,
     Stmt,
@@ -64,6 +65,8 @@ def map_block(block: Block, change: Leaf, store: Callable[[Store], Stmt | None] 
         match s:
             case Let():
                 return Let(s.var, expr(s.value))
+            case LetAll():
+                return LetAll(s.vars, s.fn, tuple(map(expr, s.operands)))
             case Declare():
                 return Declare(s.var, expr(s.value))
             case Assign():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -16,6 +17,8 @@ from symgrad.ir.loops import (
     Extern,
     For,
     If,
+    Let,
+    LetAll,
     Load,
     Parallel,
     Program,
@@ -46,9 +49,24 @@ def in_registers(program: Program) -> Program:
         v = variables.get(s.buffer)
         return None if v is None else Assign(v, s.value)
 
-    start = tuple(Declare(v, Const(False if v.dtype == boolean else 0, v.dtype)) for v in variables.values())
-    body = (*start, *map_block(program.body, load, store))
-    return replace(program, buffers=tuple(b for b in program.buffers if b.name not in scalars), body=body)
+    body = map_block(program.body, load, store)
+    once = _bound_once(body, set(variables.values()))
+    body = tuple(Let(s.var, s.value) if isinstance(s, Assign) and s.var in once else s for s in body)
+    others = (v for v in variables.values() if v not in once)
+    start = tuple(Declare(v, Const(False if v.dtype == boolean else 0, v.dtype)) for v in others)
+    return replace(program, buffers=tuple(b for b in program.buffers if b.name not in scalars), body=(*start, *body))
+
+
+def _bound_once(body: Block, variables: set[Var]) -> set[Var]:
+    """Those of the variables that one statement of the body assigns, outside of loops and branches, before any read."""
+    assigned = collections.Counter(s.var for s in statements(body) if isinstance(s, Assign))
+    read: set[Var] = set()
+    out: set[Var] = set()
+    for s in body:
+        read.update(e for inner in statements((s,)) for e in expressions(inner) if isinstance(e, Var))
+        if isinstance(s, Assign) and s.var in variables and assigned[s.var] == 1 and s.var not in read:
+            out.add(s.var)
+    return out
 
 
 def _kept_in_memory(block: Block) -> Iterator[str]:
@@ -82,6 +100,8 @@ def expressions(s: Stmt) -> Iterator[Expr]:
             todo = [
                 a.index if isinstance(a, Address) else a.value for a in s.args if isinstance(a, Address | ByReference)
             ]
+        case LetAll():
+            todo = list(s.operands)
         case _ if hasattr(s, "value"):
             todo = [s.value]
     while todo:

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from symgrad.codegen.llvm import emit
+from symgrad.codegen.elementary import ARITY
+from symgrad.codegen.llvm import emit, load
 from symgrad.errors import UnsupportedError
 from symgrad.ir.loops import (
     ADD,
@@ -40,6 +41,7 @@ from symgrad.ir.loops import (
     For,
     If,
     Let,
+    LetAll,
     Load,
     Parallel,
     Program,
@@ -53,7 +55,9 @@ from symgrad.ir.loops import (
     fn,
     mul,
 )
+from symgrad.ir.programs import verify_program
 from symgrad.ir.types import DTYPES, DType, boolean, f32, f64, i8, i32, i64, size_named, u8, u64
+from tests.codegen.conftest import call
 
 Run = Callable[..., dict[str, Any]]
 N, M = size_named("n"), size_named("m")
@@ -413,3 +417,42 @@ def test_turns_that_threads_share_see_what_is_around_them(run: Run, n: int) -> N
     out = run(Program("p", ("n",), buffers, body), {"x": x}, n=n)["y"].reshape(3, n)
     wanted = 2.5 * x + np.array([[10.25], [20.5], [30.75]]) - (0.0 if n % 2 else 2.5)
     np.testing.assert_array_equal(out, wanted)
+
+
+@pytest.mark.parametrize("dtype", [f64, f32], ids=str)
+@pytest.mark.parametrize("name", sorted(n for n, count in ARITY.items() if count == 1))
+def test_several_operands_side_by_side_give_the_same_bits(name: str, dtype: DType) -> None:
+    """In lanes that are all used, some unused, and more than a vector has; huge arguments take the rare way."""
+    numbers = [
+        0.1,
+        -0.7,
+        0.99,
+        0.0,
+        -0.0,
+        1e-300,
+        1.5,
+        -2.5,
+        30.0,
+        1e5,
+        1e22,
+        -1e300,
+        math.inf,
+        math.nan,
+        0.3,
+        5.0,
+        1.0,
+    ]
+    function = fn(name, name, f=f"libm {name}")
+    operands = tuple(Load("x", const_index(k), dtype) for k in range(len(numbers)))
+    variables = tuple(Var(f"v{k}", dtype) for k in range(len(numbers)))
+    together = LetAll(variables, function, operands)
+    stores = tuple(Store("o", const_index(k), v) for k, v in enumerate(variables))
+    buffers = (Buffer("x", dtype, len(numbers), "input"), Buffer("o", dtype, len(numbers), "output"))
+    with np.errstate(over="ignore"):  # as f32, the largest is infinite
+        x = np.array(numbers, dtype.numpy)
+    bits = []
+    before: tuple[Block, ...] = ((together,), together.lets())
+    for lets in before:
+        program = verify_program(Program("p", (), buffers, (*lets, *stores)))
+        bits.append(call(load(program), program, {"x": x}, {})[1]["o"].tobytes())
+    assert bits[0] == bits[1]
