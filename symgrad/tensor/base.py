@@ -6,11 +6,10 @@ reading values, recording operations, gradients and hooks. Operators are in ``op
 
 from __future__ import annotations
 
-import itertools
-import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from functools import partial
+from typing import Any, Self
 
 import numpy as np
 
@@ -19,14 +18,15 @@ from symgrad.frontend.lines import located
 from symgrad.frontend.tracer import is_traced
 from symgrad.frontend.tracing import tracing
 from symgrad.ir.types import dtype_of
+from symgrad.tensor.gradients import RemovableHandle
 from symgrad.tensor.modes import MODE
 from symgrad.tensor.operations import SLOT, bound
-from symgrad.tensor.program import MADE_IN_TRACE, array_of, record
-from symgrad.tensor.tape import Cotangent, Edge, Leaf, Step, recorded
-from symgrad.tensor.values import Value, number
+from symgrad.tensor.program import MADE_IN_TRACE, array_of, record, record_simple
+from symgrad.tensor.reading import Readable
+from symgrad.tensor.tape import Cotangent, Edge, Leaf, Record, recorded
+from symgrad.tensor.values import FLOATS, Value, number
 
 Function = Callable[..., Any]
-_handles = itertools.count()
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -39,42 +39,10 @@ class View:
     write: Function | None
 
 
-class RemovableHandle:
-    """Takes a hook away again."""
-
-    def __init__(self, hooks: dict[int, Any], key: int) -> None:
-        self._hooks, self._key = hooks, key
-
-    def remove(self) -> bool:
-        """Whether the hook was still there."""
-        return self._hooks.pop(self._key, None) is not None
-
-
-class BaseTensor:
+class BaseTensor(Readable):
     """An array that records what is done to it. Its dialects say what is the custom where systems differ."""
 
-    __slots__ = ("__weakref__", "_edge", "_grad", "_parameter", "_seen", "_value", "_version", "_view", "name")
-    __array_priority__ = 2000.0
-    _leaf_error: ClassVar[type[Exception]] = RuntimeError  # for in-place operations on leaves that require grad
-    _narrow: ClassVar[bool] = False  # whether integers become float32, and NumPy's numbers adapt as Python's do
-
-    _value: Value
-    _edge: Edge | None
-    _grad: BaseTensor | None
-    _view: View | None
-    _version: int  # how often the value was replaced, of a tensor that is no view
-    _seen: int  # the version of the root that a view was read from
-    _parameter: bool  # whether modules count it among their parameters
-
-    @classmethod
-    def _make(cls, value: Value, edge: Edge | None = None) -> Self:
-        self = object.__new__(cls)
-        self._value = value
-        self._edge = edge
-        self._grad = self._view = None
-        self._version = 0
-        self._parameter = False
-        return self
+    __slots__ = ()
 
     # --- recording ---
 
@@ -132,34 +100,6 @@ class BaseTensor:
         """The value, which must not be changed."""
         return array_of(self._value_now())
 
-    # --- type ---
-
-    @property
-    def _dims(self) -> tuple[int, ...]:
-        """The lengths, in every dialect as a tuple."""
-        return tuple(self._value_now().shape)
-
-    @property
-    def shape(self) -> Any:
-        return self._dims
-
-    @property
-    def dtype(self) -> Any:
-        return self._value_now().dtype
-
-    @property
-    def ndim(self) -> int:
-        return len(self._value_now().shape)
-
-    @property
-    def itemsize(self) -> int:
-        return int(self._value_now().dtype.itemsize)
-
-    def __len__(self) -> int:
-        if not self.ndim:
-            raise TypeError("len() of a 0-d tensor")
-        return self._dims[0]
-
     def __iter__(self) -> Iterator[Self]:
         if not self.ndim:
             raise TypeError("iteration over a 0-d tensor")
@@ -174,121 +114,6 @@ class BaseTensor:
         from symgrad.tensor.indexing import setitem  # it needs this class
 
         setitem(self, key, new)
-
-    # --- reading ---
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        array = np.asarray(self._array())
-        if copy or (dtype is not None and array.dtype != dtype):
-            return np.array(array, dtype)
-        shared = array.view()
-        shared.flags.writeable = False
-        return shared
-
-    def item(self) -> Any:
-        """The one element as a Python number."""
-        array = self._array()
-        if array.size != 1:
-            raise ValueError(f"only a tensor of one element is a Python number; this one has shape {array.shape}")
-        return array.item()
-
-    def tolist(self) -> Any:
-        return self._array().tolist()
-
-    def __bool__(self) -> bool:
-        if self._array().size != 1:
-            raise RuntimeError("the truth of a tensor with more than one element is ambiguous: use all() or any()")
-        return bool(self.item())
-
-    def __float__(self) -> float:
-        return float(self.item())
-
-    def __int__(self) -> int:
-        return int(self.item())
-
-    def __complex__(self) -> complex:
-        return complex(self.item())
-
-    def __index__(self) -> int:
-        if self.dtype.kind not in "iub":
-            raise TypeError("only an integer tensor of one element is an index")
-        return int(self.item())
-
-    def __contains__(self, x: Any) -> bool:
-        return bool((self._array() == (x._array() if isinstance(x, BaseTensor) else x)).any())
-
-    def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec and not self.ndim else str(self)
-
-    def __repr__(self) -> str:
-        body = np.array2string(np.asarray(self._array()), separator=", ", prefix="tensor(")
-        flags = [f"dtype={self.dtype}"] if self.dtype not in (np.float64, np.int64, np.bool_) else []
-        if self._edge is not None:
-            leaf = isinstance(self._edge.record, Leaf)
-            flags.append("requires_grad=True" if leaf else f"grad_fn={self._edge.record!r}")
-        return f"tensor({', '.join([body, *flags])})"
-
-    def __hash__(self) -> int:
-        return id(self)
-
-    # --- gradients ---
-
-    @property
-    def requires_grad(self) -> bool:
-        """Whether gradients flow back to it."""
-        self._value_now()
-        return self._edge is not None
-
-    @requires_grad.setter
-    def requires_grad(self, wanted: bool) -> None:
-        self._require(wanted)
-
-    def _require(self, wanted: bool) -> None:
-        if not self.is_leaf:
-            if not wanted:
-                raise RuntimeError("only the flag of a leaf can be changed; detach() gives a tensor without gradient")
-            return
-        if wanted and self.dtype.kind != "f":
-            raise RuntimeError(f"only floating-point tensors can require gradients, this one has dtype {self.dtype}")
-        if wanted != (self._edge is not None):
-            self._edge = Edge(Leaf(self), 0) if wanted else None
-
-    @property
-    def stop_gradient(self) -> bool:
-        """The opposite of ``requires_grad``."""
-        return not self.requires_grad
-
-    @stop_gradient.setter
-    def stop_gradient(self, stop: bool) -> None:
-        self._require(not stop)
-
-    def requires_grad_(self, requires_grad: bool = True) -> Self:
-        self._require(requires_grad)
-        return self
-
-    @property
-    def is_leaf(self) -> bool:
-        """Whether it was made by the user rather than by recorded operations."""
-        self._value_now()
-        return self._edge is None or isinstance(self._edge.record, Leaf)
-
-    @property
-    def grad_fn(self) -> Step | None:
-        """The operation that made it; None for a leaf."""
-        return None if self.is_leaf or self._edge is None else self._edge.record
-
-    @property
-    def grad(self) -> Any:
-        """The gradient collected so far, None if there is none."""
-        return self._grad
-
-    @grad.setter
-    def grad(self, new: Any) -> None:
-        if new is not None and not isinstance(new, BaseTensor):
-            raise TypeError(f"a gradient is a tensor or None, got {type(new).__name__}")
-        if new is not None and new._dims != self._dims:
-            raise RuntimeError(f"the gradient of a tensor of shape {self._dims} has that shape, got {new._dims}")
-        self._grad = new
 
     def detach(self) -> Self:
         """The same memory without the gradient's history."""
@@ -314,65 +139,6 @@ class BaseTensor:
     def clone(self) -> Self:
         """A copy in the graph: gradients flow through."""
         return apply(_copied, (self,))[0]  # type: ignore[return-value]  # apply gives the class of its operand
-
-    def register_hook(self, hook: Callable[[Any], Any]) -> RemovableHandle:
-        """Call ``hook`` with the whole gradient on its way back; what it returns, unless None, goes on instead."""
-        self._value_now()
-        if self._edge is None:
-            raise RuntimeError("cannot register a hook on a tensor that does not require grad")
-        step, index = self._edge
-        step.hooks = step.hooks if step.hooks is not None else {}
-        hooks = step.hooks.setdefault(index, {})
-        hooks[key := next(_handles)] = hook
-        return RemovableHandle(hooks, key)
-
-    def retain_grad(self) -> None:
-        """Keep the gradient in ``grad`` although this is no leaf."""
-        self._value_now()
-        if self._edge is None:
-            raise RuntimeError("cannot retain the gradient of a tensor that does not require grad")
-        step, index = self._edge
-        if not isinstance(step, Leaf):
-            step.kept = step.kept if step.kept is not None else {}
-            step.kept[index] = weakref.ref(self)
-
-    @property
-    def retains_grad(self) -> bool:
-        if self._edge is None or isinstance(self._edge.record, Leaf):
-            return False
-        kept = (self._edge.record.kept or {}).get(self._edge.index)
-        return kept is not None and kept() is self
-
-    # --- copying ---
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
-        if not self.is_leaf:
-            raise RuntimeError("only leaves can be deep-copied; detach() the tensor first")
-        new = type(self)._make(Value(np.array(self._array())))
-        new._require(self.requires_grad)
-        new._parameter = self._parameter
-        new._grad = None if self._grad is None else self._grad.__deepcopy__(memo)
-        memo[id(self)] = new
-        return new
-
-    def __reduce__(self) -> Any:
-        return restored, (type(self), np.array(self._array()), self.is_leaf and self.requires_grad, self._parameter)
-
-    def __dlpack__(self, **keywords: Any) -> Any:
-        if self.requires_grad:
-            raise BufferError("a tensor that requires grad is not exported: detach() it first")
-        return np.array(self._array()).__dlpack__(**keywords)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return (1, 0)  # memory of the processor
-
-
-def restored(cls: type[BaseTensor], array: Any, requires_grad: bool, parameter: bool) -> BaseTensor:
-    """A tensor from its pickle."""
-    new = cls._make(Value(array))
-    new._parameter = parameter
-    new._require(requires_grad)
-    return new
 
 
 def _same(x: Any) -> Any:
@@ -424,6 +190,42 @@ def apply(function: Function, operands: Sequence[Any], like: type[BaseTensor] | 
     return [like._make(v) for v in results]
 
 
+def apply_simple(function: Function, x: BaseTensor, y: Any = SLOT) -> BaseTensor:
+    """``apply`` of a function that gives one array to a tensor, or to two, or to one and a float: written out."""
+    if tracing():
+        return apply(function, (x,) if y is SLOT else (x, y))[0]
+    a = x._value if x._view is None else x._value_now()
+    like, edge = type(x), x._edge
+    new = object.__new__(like)
+    new._grad = new._view = None
+    new._version = 0
+    new._parameter = False
+    if y is SLOT:
+        out, operation = record_simple(function, a)
+        if edge is None or not MODE.enabled or not operation.floats[0]:
+            new._value, new._edge = out, None
+        else:
+            step = Record(operation, (a, out), out, (edge,), _ONE, like)
+            new._value, new._edge = out, _edge((step, 0))
+        return new
+    if type(y) is float:
+        b, other = FLOATS.get(y) or number(y), None
+    else:
+        b, other = y._value if y._view is None else y._value_now(), y._edge
+    out, operation = record_simple(function, a, b)
+    if (edge is None and other is None) or not MODE.enabled or not operation.floats[0]:
+        new._value, new._edge = out, None
+        return new
+    active = _BOTH if other is not None and edge is not None else _FIRST if other is None else _SECOND
+    step = Record(operation, (a, b, out), out, (edge, other), active, like)
+    new._value, new._edge = out, _edge((step, 0))
+    return new
+
+
+_ONE, _FIRST, _SECOND, _BOTH = (True,), (True, False), (False, True), (True, True)
+_edge = partial(tuple.__new__, Edge)
+
+
 def as_value(x: Any, dtype: Any = None) -> Value:
     """A copy of anything NumPy takes for an array."""
     if is_traced(x):
@@ -462,4 +264,4 @@ def several(out: BaseTensor, function: Function) -> bool:
     return segment is not None and segment.state.operation is not None and segment.state.operation.several
 
 
-__all__ = ["SLOT", "BaseTensor", "Cotangent", "RemovableHandle", "View", "apply", "as_value", "call", "restored"]
+__all__ = ["SLOT", "BaseTensor", "Cotangent", "RemovableHandle", "View", "apply", "as_value", "call"]

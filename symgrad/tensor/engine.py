@@ -55,13 +55,13 @@ def flow(
         way = None if create or wanted is not None else route(roots, steps)
         if way is None:
             arrived = _walk(roots, steps, found, create)
-            ends = [(leaf, ct) for leaf, ct in arrived if wanted is None]
+            ends = [(leaf.tensor(), ct) for leaf, ct in arrived if wanted is None]
         else:
-            key, leaves = way
-            values = record_route(key, lambda: _values_along(roots, steps, leaves))
-            ends = [(leaf, Cotangent(v)) for leaf, v in zip(leaves, values, strict=True) if v is not None]
-        for leaf, ct in ends:
-            tensor = leaf.tensor()
+            key, leaves, keeping = way
+            values = record_route(key, lambda: _values_along(roots, steps, leaves, keeping))
+            tensors = [leaf.tensor() for leaf in leaves] + [_keeper(e) for e in keeping]
+            ends = [(x, Cotangent(v)) for x, v in zip(tensors, values, strict=True) if v is not None]
+        for tensor, ct in ends:
             if tensor is not None:
                 sink(tensor, ct)
     finally:
@@ -74,15 +74,28 @@ def flow(
     return [found.get(e) for e in wanted or ()]
 
 
-def _values_along(roots: Roots, steps: Sequence[Step], leaves: Sequence[Leaf]) -> list[Value | None]:
-    arrived = {leaf: ct.value for leaf, ct in _walk(roots, steps, {}, False)}
-    return [arrived.get(leaf) for leaf in leaves]
+def _values_along(
+    roots: Roots, steps: Sequence[Step], leaves: Sequence[Leaf], keeping: Sequence[Edge]
+) -> list[Value | None]:
+    found: dict[Edge, Cotangent | None] = dict.fromkeys(keeping)
+    arrived = {leaf: ct.value for leaf, ct in _walk(roots, steps, found, False, observed=False)}
+    passed = (found[e] for e in keeping)
+    return [arrived.get(leaf) for leaf in leaves] + [None if ct is None else ct.value for ct in passed]
+
+
+def _keeper(edge: Edge) -> BaseTensor | None:
+    """The tensor that keeps what passes an edge, as long as it lives."""
+    kept = edge.record.kept
+    return None if kept is None else kept[edge.index]()
 
 
 def _walk(
-    roots: Roots, steps: Sequence[Step], found: dict[Edge, Cotangent | None], create: bool
+    roots: Roots, steps: Sequence[Step], found: dict[Edge, Cotangent | None], create: bool, *, observed: bool = True
 ) -> list[tuple[Leaf, Cotangent]]:
-    """Pass cotangents from step to step; what arrives at the leaves, and in ``found`` at the edges it names."""
+    """Pass cotangents from step to step; what arrives at the leaves, and in ``found`` at the edges it names.
+
+    ``observed``: hooks see them, and tensors that keep their gradient take it.
+    """
     arrived: dict[Step, dict[int, Cotangent]] = {}
     for edge, ct in roots:
         _arrive(arrived, edge, ct)
@@ -92,7 +105,7 @@ def _walk(
         cts = arrived.pop(step, None)
         if cts is None:
             continue
-        if step.hooks or step.kept:
+        if observed and (step.hooks or step.kept):
             _observe(step, cts, create)
         for k in cts if found else ():
             if (seen := Edge(step, k)) in found:

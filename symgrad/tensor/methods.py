@@ -11,7 +11,7 @@ from symgrad.frontend.functions.scipy_functions import SPECIAL
 from symgrad.frontend.tracing import FUNCTIONS
 from symgrad.ir.types import dtype_of
 from symgrad.tensor import formulas
-from symgrad.tensor.base import BaseTensor, _cast, apply
+from symgrad.tensor.base import BaseTensor, _cast, apply, apply_simple
 from symgrad.tensor.operations import SLOT, bound
 from symgrad.tensor.operators import binary, in_place
 
@@ -85,7 +85,7 @@ def _unary(name: str) -> Callable[[BaseTensor], BaseTensor]:
     function = UNARY[name]
 
     def method(self: BaseTensor) -> BaseTensor:
-        return apply(function, (self,))[0]
+        return apply_simple(function, self)
 
     method.__name__ = name
     return method
@@ -95,7 +95,7 @@ def _unary_in_place(name: str) -> Callable[[BaseTensor], BaseTensor]:
     function = UNARY[name]
 
     def method(self: BaseTensor) -> BaseTensor:
-        return self._update(apply(function, (self,))[0])
+        return self._update(apply_simple(function, self))
 
     method.__name__ = f"{name}_"
     return method

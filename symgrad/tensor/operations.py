@@ -66,6 +66,7 @@ class Operation:
     several: bool  # whether it gives a tuple
     floats: Flags = field(init=False)
     _saved: dict[Flags, Saved] = field(default_factory=dict)
+    _saving: dict[Flags, tuple[int, ...]] = field(default_factory=dict)
     _pullbacks: dict[tuple[Flags, Flags, Flags], Pullback] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -91,6 +92,14 @@ class Operation:
                 tuple(k for k, s in enumerate(stand_ins) if s in used),
             )
             self._saved[active] = found
+        return found
+
+    def saving(self, active: Flags) -> tuple[int, ...]:
+        """``saved`` as positions in the operands followed by the results."""
+        found = self._saving.get(active)
+        if found is None:
+            saved, first = self.saved(active), len(self.graph.params)
+            found = self._saving[active] = (*saved.operands, *(first + k for k in saved.results))
         return found
 
     def pullback(self, active: Flags, present: Flags, masked: Flags) -> Pullback:

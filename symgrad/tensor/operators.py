@@ -15,7 +15,7 @@ from symgrad.frontend.cell import is_operand, spelled
 from symgrad.frontend.functions import REPLACEMENTS
 from symgrad.frontend.tracing import FUNCTIONS, REDUCTIONS
 from symgrad.ir.types import f32, f64
-from symgrad.tensor.base import BaseTensor, _cast, apply, call
+from symgrad.tensor.base import BaseTensor, _cast, apply, apply_simple, call
 from symgrad.tensor.operations import SLOT, bound
 
 Function = Callable[..., Any]
@@ -84,7 +84,7 @@ def _forward(name: str) -> Callable[[BaseTensor, Any], Any]:
 
     def method(self: BaseTensor, other: Any) -> Any:
         if (type(other) is float and with_numbers) or isinstance(other, BaseTensor):  # the common case, written out
-            out = apply(function, (self, other))[0]
+            out = apply_simple(function, self, other)
             return narrowed(out, self, other) if out._narrow and out._value.node.type.dtype is f64 else out
         return binary(name, self, other) if _operand(other) else NotImplemented
 
@@ -108,8 +108,10 @@ def in_place(name: str) -> Callable[[BaseTensor, Any], Any]:
 
 
 def _unary(name: str) -> Callable[[BaseTensor], Any]:
+    function = _OPERATORS[name]
+
     def method(self: BaseTensor) -> Any:
-        return apply(_OPERATORS[name], (self,))[0]
+        return apply_simple(function, self)
 
     return method
 
@@ -127,7 +129,9 @@ def array_ufunc(self: BaseTensor, ufunc: np.ufunc, method: str, *inputs: Any, ou
     if ufunc.__name__ in _OPERATORS and not keywords:
         if len(inputs) == 2:
             return binary(ufunc.__name__, *inputs)
-        return apply(_OPERATORS[ufunc.__name__], inputs)[0]
+        return apply_simple(_OPERATORS[ufunc.__name__], *inputs)
+    if len(inputs) == 1 and not keywords and method == "__call__":
+        return apply_simple(function, *inputs)
     return call(function, inputs, keywords, type(self))
 
 

@@ -15,25 +15,30 @@ Route = tuple[object, ...]
 Roots = Sequence[tuple[Edge, Cotangent]]
 
 
-def route(roots: Roots, steps: Sequence[Step]) -> tuple[Route, list[Leaf]] | None:
-    """How gradients go, in positions of the pending segment, and the leaves in the order that they are met.
+def route(roots: Roots, steps: Sequence[Step]) -> tuple[Route, list[Leaf], list[Edge]] | None:
+    """How gradients go, in positions of the pending segment, and where they arrive: the leaves in the order that they
+    are met, and the edges whose tensors keep their gradient.
 
     None when a step was not recorded there, or when hooks see the gradients on their way.
     """
     segment = program.pending()
     leaves: dict[Step, int] = {}
+    keeping: list[Edge] = []
     key: list[object] = ["backward"]
     for (step, index), ct in roots:
         if type(step) is not Record or ct.mask is not None or ct.value.segment is not segment:
             return None
         key += (step.position + index, ct.value.position)
     for step in steps:
-        if step.hooks or step.kept:
+        if step.hooks:
             return None
         if type(step) is Record:
             if step.segment is not segment:
                 return None
             key.append(step.position)
+            if step.kept:
+                keeping += [Edge(step, k) for k in step.kept]
+                key += ("kept", *step.kept)
             for edge in step.edges:
                 if edge is None:
                     key.append(-1)
@@ -43,6 +48,6 @@ def route(roots: Roots, steps: Sequence[Step]) -> tuple[Route, list[Leaf]] | Non
                     key.append(below.position + index)
                 else:
                     key.append(-2 - leaves.setdefault(below, len(leaves)))
-        elif type(step) is not Leaf:
+        elif type(step) is not Leaf or step.kept:
             return None
-    return tuple(key), list(leaves)  # type: ignore[arg-type]  # only leaves and records are left
+    return tuple(key), list(leaves), keeping  # type: ignore[arg-type]  # only leaves and records are left

@@ -17,7 +17,7 @@ from symgrad.autodiff.rules import Linear
 from symgrad.autodiff.rules import add as added
 from symgrad.frontend.tracer import wrap
 from symgrad.tensor.modes import MODE
-from symgrad.tensor.operations import Operation
+from symgrad.tensor.operations import Flags, Operation
 from symgrad.tensor.program import record
 from symgrad.tensor.values import Value
 
@@ -82,7 +82,7 @@ class Leaf(Step):
 
     __slots__ = ("tensor",)
 
-    def __init__(self, tensor: BaseTensor) -> None:
+    def __init__(self, tensor: Any) -> None:
         super().__init__((), type(tensor))
         self.tensor = weakref.ref(tensor)
         self.serial = -1  # after everything else
@@ -105,24 +105,33 @@ class Record(Step):
     def __init__(
         self,
         operation: Operation,
-        operands: Sequence[Any],
-        results: Sequence[Value],
+        values: Sequence[Value],
+        first: Value,
         edges: tuple[Edge | None, ...],
+        active: Flags,
         like: type[BaseTensor],
     ) -> None:
+        """``values`` are the operands followed by the results, ``first`` the first of these."""
         # as the base class does, written out: this is the cost of an operation
         self.edges = edges
         self.like = like
         self.serial = next(_serial)
         self.hooks = self.kept = None
-        first = results[0]
         self.segment, self.position = first.segment, first.position
         self.operation = operation
-        self.active = active = tuple([e is not None for e in edges])
-        saved = operation.saved(active)
-        self.saved: tuple[Any, ...] | None = tuple(
-            [operands[k] for k in saved.operands] + [results[k] for k in saved.results]
-        )
+        self.active = active
+        saving = operation._saving.get(active)
+        if saving is None:
+            saving = operation.saving(active)
+        self.saved: tuple[Any, ...] | None
+        if not saving:
+            self.saved = ()
+        elif len(saving) == 1:
+            self.saved = (values[saving[0]],)
+        elif len(saving) == 2:
+            self.saved = (values[saving[0]], values[saving[1]])
+        else:
+            self.saved = tuple([values[k] for k in saving])
 
     def name(self) -> str:
         return f"{self.operation.name}Backward"
@@ -177,7 +186,8 @@ def recorded(
     """The record of an operation on operands of which one has an edge, when some result is a float."""
     if operation is None or True not in operation.floats:
         return None
-    return Record(operation, operands, results, tuple(edges), like)
+    active = tuple([e is not None for e in edges])
+    return Record(operation, (*operands, *results), results[0], tuple(edges), active, like)
 
 
 # --- adding up -------------------------------------------------------------------------------------------------------

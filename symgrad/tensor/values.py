@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 _EMPTY = np.zeros(64, np.uint8)  # what an empty array points to, so that a guarded read stays in memory
 _numbers: dict[Any, Value] = {}
+FLOATS: dict[float, Value] = {}  # those of ``number`` that are floats other than zero
 _MOST_NUMBERS = 10_000
 
 
@@ -89,5 +90,8 @@ def number(x: float) -> Value:
         found.address = ctypes.addressof(found.block)
         if len(_numbers) >= _MOST_NUMBERS:
             _numbers.clear()
+            FLOATS.clear()
         _numbers[key] = found
+        if type(x) is float and x:
+            FLOATS[x] = found
     return found

@@ -249,3 +249,30 @@ def test_a_step_function_has_a_gradient_of_zeros():
     x = leaf([0.0, 2.0])
     np.floor(x.sqrt()).sum().backward()  # sqrt has an infinite slope at 0
     assert_allclose(x.grad.numpy(), [0.0, 0.0])
+
+
+def test_a_kept_gradient_is_part_of_the_repeated_program():
+    x = sg.tensor([1.0, 2.0], requires_grad=True)
+    for turn in range(4):
+        y = x * 3.0
+        z = y * y
+        y.retain_grad()
+        z.retain_grad()
+        before = sg.autograd.cache_info().misses
+        z.sum().backward()
+        assert y.grad.tolist() == [6.0, 12.0] and z.grad.tolist() == [1.0, 1.0]
+        assert x.grad.tolist() == [18.0 * (turn + 1), 36.0 * (turn + 1)]
+        if turn > 1:
+            assert sg.autograd.cache_info().misses == before
+
+
+def test_a_kept_gradient_of_a_tensor_that_died_goes_nowhere():
+    x = sg.tensor([1.0, 2.0], requires_grad=True)
+    for _ in range(2):
+        x.grad = None
+        y = x * 3.0
+        y.retain_grad()
+        z = (y * y).sum()
+        del y
+        z.backward()
+        assert x.grad.tolist() == [18.0, 36.0]

@@ -9,7 +9,7 @@ import numpy as np
 
 from symgrad.frontend.tracing import FUNCTIONS
 from symgrad.tensor import formulas
-from symgrad.tensor.base import BaseTensor, apply, as_value
+from symgrad.tensor.base import BaseTensor, apply, apply_simple, as_value
 from symgrad.tensor.operations import SLOT, bound
 from symgrad.tensor.random import generator
 
@@ -17,15 +17,15 @@ _tanh = FUNCTIONS[np.tanh]
 
 
 def sigmoid(x: Any) -> Any:
-    return apply(formulas.sigmoid, (x,))[0]
+    return apply_simple(formulas.sigmoid, x)
 
 
 def tanh(x: Any) -> Any:
-    return apply(_tanh, (x,))[0]
+    return apply_simple(_tanh, x)
 
 
 def relu(x: Any) -> Any:
-    return apply(formulas.relu, (x,))[0]
+    return apply_simple(formulas.relu, x)
 
 
 def leaky_relu(x: Any, negative_slope: float = 0.01) -> Any:
@@ -37,15 +37,15 @@ def elu(x: Any, alpha: float = 1.0) -> Any:
 
 
 def gelu(x: Any) -> Any:
-    return apply(formulas.gelu, (x,))[0]
+    return apply_simple(formulas.gelu, x)
 
 
 def silu(x: Any) -> Any:
-    return apply(formulas.silu, (x,))[0]
+    return apply_simple(formulas.silu, x)
 
 
 def softplus(x: Any) -> Any:
-    return apply(formulas.softplus, (x,))[0]
+    return apply_simple(formulas.softplus, x)
 
 
 def softmax(x: Any, dim: int | None = None, axis: int = -1) -> Any:
