@@ -6,6 +6,7 @@ import gc
 import threading
 
 import numpy as np
+import pytest
 from numpy.testing import assert_allclose
 
 import symgrad as sg
@@ -72,6 +73,15 @@ def test_long_chain_is_cut_and_differentiated():
     y.backward()
     assert_allclose(y.item(), (1 + c) ** n, rtol=1e-11)
     assert_allclose(x.grad.item(), (1 + c) ** n, rtol=1e-11)
+
+
+@pytest.mark.slow
+def test_very_long_chain():
+    x = y = sg.tensor(1.0, requires_grad=True)
+    for _ in range(60_000):
+        y = y * 1.00001
+    y.backward()
+    assert_allclose([y.item(), x.grad.item()], 1.00001**60_000, rtol=1e-11)
 
 
 def test_long_loop_without_reading_compiles_few_programs():
