@@ -2,7 +2,8 @@
 
 Bottom-up over interned nodes, so that dead code disappears. Every value stays what IEEE arithmetic gives, the sign of
 zero, inf and nan included. Only sums may change in rounding and in the sign of zero, where a sum of repeated values
-becomes a product or two sums become one. What is left is in normal form: a second run changes nothing.
+becomes a product, two sums become one, or the rows of a matrix are added before they are multiplied. What is left is
+in normal form: a second run changes nothing.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from symgrad.ir.types import Shape, product
 from symgrad.ops.folds import kept, sum_
 from symgrad.ops.kinds import broadcast_to, number, remake, zeros
 from symgrad.ops.pointwise import add, and_, as_dtype, eq, mul, ne, neg, not_, or_, select, sub
+from symgrad.ops.products import dot
 from symgrad.ops.views import broadcast, inverse, place, reshape, slice_, transpose
 
 Rule = Callable[[Node], Node | None]
@@ -427,11 +429,24 @@ def _sum_of_place(x: Node, axes: tuple[int, ...]) -> Node:
     return settle(place(settle(sum_(x.args[0], axes=axes)), **some))
 
 
+def _sum_of_dot(x: Node, axes: tuple[int, ...]) -> Node | None:
+    """Rows (or columns) of a product: those of the operand are added, and multiplied once."""
+    operands, first = list(x.args), x.ndim - 2
+    side = next((s for s in (0, 1) if first + s in axes and x.shape[first + s] != 1), None)
+    if side is None:
+        return None
+    a, axis = operands[side], first + side
+    shape = tuple(1 if k == axis else s for k, s in enumerate(a.shape))
+    operands[side] = settle(reshape(settle(sum_(a, axes=(axis,))), shape=shape))
+    return settle(sum_(settle(dot(*operands)), axes=axes))
+
+
 _SUM_OF: dict[str, Callable[[Node, tuple[int, ...]], Node | None]] = {
     "broadcast": _sum_of_broadcast,
     "sum": _sum_of_sum,
     "transpose": _sum_of_transpose,
     "place": _sum_of_place,
+    "dot": _sum_of_dot,
 }
 
 
