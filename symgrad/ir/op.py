@@ -114,10 +114,16 @@ class Nest:
     """Lowering by statements of its own: ``build(builder, out, args, **attrs)`` over ``Place``s.
 
     Arguments whose position is in ``transposable`` may come with their last two axes swapped, told by ``swapped``.
+    All but the last ``batched`` axes, where that is given, are batch axes of the result and of all arguments alike.
     """
 
     build: Callable[..., Block]
     transposable: tuple[int, ...] = ()
+    batched: int | None = None
+
+    def by_rows(self, ndim: int) -> bool:
+        """Whether the first axis of a result of so many axes is a batch axis."""
+        return self.batched is not None and ndim > self.batched
 
 
 @dataclass(frozen=True, slots=True)

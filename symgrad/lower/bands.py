@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 
 from symgrad.ir.loops import DIV, MAX, Apply, Expr, const_index, extent
 from symgrad.ir.node import Node
+from symgrad.ir.op import Nest
 from symgrad.ir.types import Shape, Size, product
-from symgrad.lower.schedule import Group, Schedule, Task, nest_operands, owner
+from symgrad.lower.schedule import Group, Schedule, Task, nest_operand, nest_operands, operand_source, owner
 from symgrad.lower.shapes import axis_below, few, memory_of, root
 
 BLOCK = 4096  # elements of the widest array in a block of rows: 32 kilobytes of f64
@@ -80,7 +81,7 @@ def banded(plan: Schedule, results: tuple[Node, ...]) -> list[Band]:
 
 def _fits(band: Band, g: Group) -> bool:
     groups = [*band.groups, g]
-    if any(h.tasks[0].alone or not h.space or few(h.space[:1]) for h in groups):
+    if any(h.tasks[0].whole or not h.space or few(h.space[:1]) for h in groups):
         return False
     return all(t.space[0] == g.space[0] for h in groups for t in h.tasks)
 
@@ -88,7 +89,7 @@ def _fits(band: Band, g: Group) -> bool:
 def _by_rows(d: Node, band: Band) -> bool:
     """Whether the rows of a node are finished one after another, at the rows of the band."""
     mine = [t for t in band.tasks if t.node is d]
-    return not mine[0].alone and all(0 in t.kept and t.starts[:1] == (0,) for t in mine)
+    return not mine[0].whole and all(0 in t.kept and t.starts[:1] == (0,) for t in mine)
 
 
 def _local(k: int, bands: list[Band], stored: frozenset[Node], outside: set[Node]) -> frozenset[Node]:
@@ -107,8 +108,10 @@ def rows_read(task: Task, stored: frozenset[Node], through_reshape: bool = True)
 
     Without ``through_reshape`` a node that is read as a reshape of it counts as read elsewhere.
     """
-    if task.alone:
+    if task.whole:
         return {m: False for m in map(owner, nest_operands(task.node)) if m in stored}
+    if task.alone:
+        return _operands_read(task.node, stored)
     out: dict[Node, bool] = {}
     seen: set[tuple[Node, int | None]] = set()
     start = 0 if task.space else None
@@ -126,6 +129,17 @@ def rows_read(task: Task, stored: frozenset[Node], through_reshape: bool = True)
             out[base] = out.get(base, True) and same
             continue
         todo += _below(n, axis)
+    return out
+
+
+def _operands_read(n: Node, stored: frozenset[Node]) -> dict[Node, bool]:
+    """Of a nest over a batch; an operand that is a reshape counts as read elsewhere."""
+    assert isinstance(n.op.lower, Nest)
+    out: dict[Node, bool] = {}
+    for k, a in enumerate(n.args):
+        base = nest_operand(n.op.lower, k, a)
+        if owner(base) in stored:
+            out[owner(base)] = out.get(owner(base), True) and operand_source(n.op.lower, k, a) is base
     return out
 
 

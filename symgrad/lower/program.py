@@ -15,13 +15,16 @@ from symgrad.ir.loops import (
     Extent,
     Fail,
     Failure,
+    For,
     Program,
     Site,
     Stmt,
     Var,
+    add,
     const_index,
     extent,
     mul,
+    sub,
 )
 from symgrad.ir.node import CONSTANT, GET, Node, TupleType
 from symgrad.ir.op import Index, Nest, Place, Region
@@ -36,7 +39,7 @@ from symgrad.lower.rebuild import map_block
 from symgrad.lower.regions import CAPACITY, TAPE_FULL, measured, region_block
 from symgrad.lower.registers import in_registers
 from symgrad.lower.rows import rows_first
-from symgrad.lower.schedule import Schedule, Task, nest_operand, nest_operands, reads, schedule
+from symgrad.lower.schedule import Schedule, Task, nest_operands, operand_source, reads, schedule
 from symgrad.lower.shapes import memory_of, root
 from symgrad.lower.together import together
 from symgrad.lower.turns import band_block, is_shared
@@ -133,6 +136,21 @@ class Lowering:
             return place
         return replace(place, base=mul(self.worker, extent(self.bands[self.step].room(n))))
 
+    def nest(self, n: Node, rows: tuple[Expr, Expr]) -> Block:
+        """A nest over a batch, for some rows of it."""
+        row = self.fresh("row", i64)
+        return (For(row, *rows, _nest(self, n, lambda m: self._row_of(m, row))),)
+
+    def _row_of(self, n: Node, row: Expr) -> Place:
+        """The memory of one row of a node."""
+        place = self.must_place(n)
+        if root(n) in self.bands[self.step].local:
+            assert self.row is not None
+            place, row = self._own(place, root(n)), sub(row, self.row)
+        rest = n.shape[1:]
+        at = add(place.base, mul(row, extent(product(rest))))
+        return Place(place.buffer, place.type.with_shape(rest), at)
+
     def must_place(self, n: Node) -> Place:
         place = self.place(n)
         assert place is not None, n
@@ -194,7 +212,8 @@ def _written(low: Lowering, *, outermost: bool) -> Block:
         if outermost:
             low.whole.step = step
         first = band.tasks[0]
-        body.extend(_alone(low, first) if first.alone else band_block(low, band, low.workers))
+        alone = first.alone and len(band.groups) == 1 and not is_shared(band, low.workers)
+        body.extend(_alone(low, first) if alone else band_block(low, band, low.workers))
     return tuple(body)
 
 
@@ -251,17 +270,19 @@ def _elements(low: Lowering, n: Node, whole: set[Node]) -> Size:
 
 def _alone(low: Lowering, task: Task) -> Block:
     """A task with statements of its own: a nest or a region."""
-    nest = task.node.op.lower
-    if isinstance(nest, Region):
+    if isinstance(task.node.op.lower, Region):
         return region_block(low, task.node)
+    return _nest(low, task.node, low.must_place)
+
+
+def _nest(low: Lowering, n: Node, place: Callable[[Node], Place]) -> Block:
+    """The statements of a nest on the memory that ``place`` gives."""
+    nest = n.op.lower
     assert isinstance(nest, Nest)
-    places, swapped = [], []
-    for k, a in enumerate(task.node.args):
-        base = nest_operand(nest, k, a)
-        swapped.append(root(a) is not base)
-        places.append(low.must_place(a.args[0] if swapped[-1] else a))
-    extra = {"swapped": tuple(swapped)} if nest.transposable else {}
-    return nest.build(low, low.must_place(task.node), *places, **dict(task.node.attrs), **extra)
+    sources = [operand_source(nest, k, a) for k, a in enumerate(n.args)]
+    swapped = tuple(a is not source for a, source in zip(n.args, sources, strict=True))
+    extra = {"swapped": swapped} if nest.transposable else {}
+    return nest.build(low, place(n), *map(place, sources), **dict(n.attrs), **extra)
 
 
 def _assemble(low: Lowering, name: str, body: Block) -> Program:

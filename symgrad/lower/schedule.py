@@ -50,6 +50,12 @@ class Task:
         return isinstance(self.node.op.lower, Nest | Region)
 
     @property
+    def whole(self) -> bool:
+        """Whether it runs on whole arrays: neither in loops of the schedule, nor for a row of a batch at a time."""
+        lower = self.node.op.lower
+        return self.alone and not (isinstance(lower, Nest) and lower.by_rows(self.node.ndim))
+
+    @property
     def kept(self) -> tuple[int, ...]:
         """The loops that are axes of the node, and not reduced over."""
         reduced = () if self.fold is None else self.node.attr("axes")
@@ -76,8 +82,13 @@ class Schedule:
 
 def nest_operand(op: Nest, position: int, n: Node) -> Node:
     """The node that must be in memory for an argument of a nest."""
+    return root(operand_source(op, position, n))
+
+
+def operand_source(op: Nest, position: int, n: Node) -> Node:
+    """An argument of a nest, or the matrix that it is the transpose of, where the nest can take that."""
     source = swapped_source(n) if position in op.transposable else None
-    return root(n if source is None else source)
+    return n if source is None else source
 
 
 def nest_operands(n: Node) -> list[Node]:

@@ -29,6 +29,7 @@ from symgrad.ir.loops import (
     Let,
     Load,
     Parallel,
+    Stmt,
     Store,
     Var,
     add,
@@ -67,11 +68,13 @@ class Host(Protocol):
 
     def scratch(self, dtype: DType, elements: Size) -> Buffer: ...
 
+    def nest(self, n: Node, rows: tuple[Expr, Expr]) -> Block: ...
+
 
 def is_shared(band: Band, workers: int) -> bool:
     """Whether threads may share the rows of a band."""
     first = band.groups[0]
-    if workers == 1 or first.tasks[0].alone or not first.space or few(first.space[:1]):
+    if workers == 1 or first.tasks[0].whole or not first.space or few(first.space[:1]):
         return False
     return not all(few(g.space, SMALL) for g in band.groups)
 
@@ -92,8 +95,14 @@ def _blocks(host: Host, band: Band, rows: tuple[Expr, Expr] | None, partial: Cal
     start, stop = rows or (const_index(0), extent(band.groups[0].space[0]))
     step, block, low, high = (host.fresh(name, i64) for name in ("rows", "block", "low", "high"))
     host.row = low
-    writers = [NestWriter(g, host.memory, host.fresh, (low, high), partial=partial) for g in band.groups]
-    body = tuple(s for w in writers for s in w.write())
+    writers: list[NestWriter] = []
+    body: list[Stmt] = []
+    for g in band.groups:
+        if g.tasks[0].alone:
+            body += host.nest(g.tasks[0].node, (low, high))
+            continue
+        writers.append(NestWriter(g, host.memory, host.fresh, (low, high), partial=partial))
+        body += writers[-1].write()
     turn = (
         Let(low, add(start, Apply(MUL, (block, step)))),
         Let(high, Apply(MIN, (Apply(ADD, (low, step)), stop))),
@@ -171,7 +180,7 @@ class _Shared:
         def partial(n: Node) -> Memory | None:
             return self.partials[n].memory(chunk) if n in self.partials else None
 
-        if len(self.band.groups) > 1:
+        if len(self.band.groups) > 1 or self.band.tasks[0].alone:
             return _blocks(self.host, self.band, rows, partial)
         writer = NestWriter(self.band.groups[0], self.host.memory, self.host.fresh, rows, partial=partial)
         body = writer.write()

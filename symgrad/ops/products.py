@@ -180,7 +180,7 @@ dot: Op = register(
         doc="Matrix products of the last two axes, for each index of the leading ones.",
         infer=_dot_infer,
         numpy=np.matmul,
-        lower=Nest(_dot_build, transposable=(0, 1)),
+        lower=Nest(_dot_build, transposable=(0, 1), batched=2),
         vjp=lambda ct, y, a, b: (dot(ct, matrix_transpose(b)), dot(matrix_transpose(a), ct)),
         jvp=_dot_jvp,
         carry=_dot_carry,
