@@ -12,7 +12,7 @@ from symgrad.ir.loops import DIV, MAX, Apply, Expr, const_index, extent
 from symgrad.ir.node import Node
 from symgrad.ir.op import Nest
 from symgrad.ir.types import Shape, Size, product
-from symgrad.lower.schedule import Group, Schedule, Task, nest_operand, nest_operands, operand_source, owner
+from symgrad.lower.schedule import Group, Schedule, Task, is_operand, nest_operand, nest_operands, operand_source, owner
 from symgrad.lower.shapes import axis_below, few, memory_of, root
 
 BLOCK = 4096  # elements of the widest array in a block of rows: 32 kilobytes of f64
@@ -59,20 +59,26 @@ def block_rows(width: Size) -> Expr:
 
 
 def banded(plan: Schedule, results: tuple[Node, ...]) -> list[Band]:
-    """Put each group into the first band that it may join."""
+    """Put each group into the first band that it may join; what is made for one nest goes where that goes."""
     bands: list[Band] = []
     at: dict[Node, int] = {}
+    waiting: dict[Node, Group] = {}
     for g in plan.groups:
+        if is_operand(g.tasks[0].node):
+            waiting[g.tasks[0].node] = g
+            continue
+        own = [waiting.pop(d) for t in g.tasks for d in rows_read(t, plan.stored) if d in waiting]
         first = 0
-        for t in g.tasks:
+        for t in (t for h in (*own, g) for t in h.tasks):
             for d, aligned in rows_read(t, plan.stored).items():
                 if d in at:
                     first = max(first, at[d] + (not aligned or not _by_rows(d, bands[at[d]])))
-        k = next((k for k in range(first, len(bands)) if _fits(bands[k], g)), len(bands))
+        together = (h for h in range(first, len(bands)) if all(_fits(bands[h], x) for x in (*own, g)))
+        k = next(together, len(bands))
         if k == len(bands):
             bands.append(Band())
-        bands[k].groups.append(g)
-        at.update((t.node, max(k, at.get(t.node, 0))) for t in g.tasks)
+        bands[k].groups += [*own, g]
+        at.update((t.node, max(k, at.get(t.node, 0))) for h in (*own, g) for t in h.tasks)
     outside = {root(r) for r in results}
     for k, band in enumerate(bands):
         band.local = _local(k, bands, plan.stored, outside) if len(band.groups) > 1 else frozenset()

@@ -34,6 +34,7 @@ from symgrad.lower.expand import expand
 from symgrad.lower.literals import with_literals
 from symgrad.lower.memory import Lifetime, column_of, plan
 from symgrad.lower.nests import loop_over
+from symgrad.lower.operands import operands_apart
 from symgrad.lower.pack import pack
 from symgrad.lower.rebuild import map_block
 from symgrad.lower.regions import CAPACITY, TAPE_FULL, measured, region_block
@@ -200,7 +201,7 @@ def planned(graph: Graph) -> tuple[Graph, Schedule, list[Band]]:
 
 
 def _begun(whole: Whole, graph: Graph) -> Lowering:
-    graph = distinct_results(rows_first(pack(with_literals(expand(graph)))))
+    graph = distinct_results(operands_apart(rows_first(pack(with_literals(expand(graph))))))
     plan = schedule(graph)
     return Lowering(graph, plan, banded(plan, graph.results), whole)
 

@@ -20,7 +20,7 @@ from symgrad.lower.pack import is_packed
 from symgrad.lower.rows import Rows, rows_of
 from symgrad.lower.shapes import axis_below, memory_of, root, swapped_source
 from symgrad.ops.check import holds_checks
-from symgrad.ops.pointwise import MAXIMUM, MINIMUM
+from symgrad.ops.pointwise import MAXIMUM, MINIMUM, copy
 
 DEAR = 18  # from this cost on a value is stored rather than computed twice: one elementary function
 MOVED = 5  # from this cost on a value is stored rather than computed again for each index of an outer axis
@@ -78,6 +78,11 @@ class Schedule:
     stored: frozenset[Node]
     rows: Rows
     why: Mapping[Node, str] = field(default_factory=dict)
+
+
+def is_operand(n: Node) -> bool:
+    """Whether a node was made for one nest."""
+    return n.op is copy and isinstance(n.attr("tag"), tuple)
 
 
 def nest_operand(op: Nest, position: int, n: Node) -> Node:
@@ -151,7 +156,7 @@ def _space(n: Node, rows: Rows) -> Shape:
     return () if isinstance(n.op.lower, Region) else rows.looped(n.args[0] if rows.loops(n) else n)
 
 
-def _costs(nodes: list[Node], rows: Rows) -> dict[Node, int]:
+def costs(nodes: list[Node], rows: Rows) -> dict[Node, int]:
     """Roughly the work to compute one element of a node from memory."""
     cost: dict[Node, int] = {}
     for n in nodes:
@@ -191,7 +196,7 @@ def _stored(graph: Graph, nodes: list[Node], rows: Rows) -> dict[Node, str]:
                         stored.setdefault(m, f"read by {n.op.name} as a whole")
             case _:
                 pass
-    cost, stage = _costs(nodes, rows), _stages(nodes, rows)
+    cost, stage = costs(nodes, rows), _stages(nodes, rows)
     places: dict[Node, set[tuple[object, ...]]] = {n: set() for n in nodes}
     far: set[Node] = set()
     wide: set[Node] = set()
@@ -292,7 +297,7 @@ def _grouped(tasks: list[Task], stored: set[Node], rows: Rows) -> list[Group]:
     groups: list[Group] = []
     at: dict[Node, int] = {}
     for t in tasks:
-        alone, first = t.alone, 0
+        alone, first = t.alone or is_operand(t.node), 0
         for d, same in reads(t, stored, rows):
             waits = alone or not same or _waits(d, rows) or (d.op.name == "concatenate" and d not in rows.mixed)
             first = max(first, at.get(d, -1) + waits)
@@ -307,7 +312,7 @@ def _grouped(tasks: list[Task], stored: set[Node], rows: Rows) -> list[Group]:
 
 
 def _fits(group: Group, task: Task) -> bool:
-    if group.tasks[0].alone or len(group.space) != len(task.space):
+    if group.tasks[0].alone or is_operand(group.tasks[0].node) or len(group.space) != len(task.space):
         return False
     if group.space == task.space:
         return True
