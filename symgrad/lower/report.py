@@ -32,7 +32,7 @@ def decisions(graph: Graph, *, workers: int = 1) -> list[str]:
 
 def _pass(band: Band, workers: int) -> str:
     first = band.tasks[0]
-    if first.alone:
+    if first.alone and len(band.groups) == 1:
         return f"{first.node.op.name}, by statements of its own"
     spaces = dict.fromkeys(_extents(g.space) for g in band.groups)
     what = "no loop" if list(spaces) == [""] else f"loops over {' and '.join(s or 'nothing' for s in spaces)}"

@@ -9,6 +9,7 @@ from symgrad.ir.types import TensorType, f64
 from symgrad.lower.report import decisions
 from symgrad.ops import folds, products, views
 from symgrad.ops import pointwise as p
+from symgrad.ops.kinds import broadcast_to
 
 
 def arg(*shape: int) -> Node:
@@ -42,3 +43,33 @@ def test_products_read_whole_matrices() -> None:
     assert [line for line in lines if "as a whole" in line] == [
         "   mul f64[40,60] in memory: read by dot as a whole",
     ]
+
+
+def test_batches_of_products_stay_in_cache_with_what_is_between_them() -> None:
+    """Attention: the scores and shares of one head at a time."""
+    q, k, v = arg(12, 100, 64), arg(12, 100, 64), arg(12, 100, 64)
+    scores = p.exp(products.dot(q, views.transpose(k, perm=(0, 2, 1))))
+    total = views.broadcast(folds.sum_(scores, axes=(2,)), shape=scores.shape, axes=(0, 1))
+    lines = decisions(Graph((q, k, v), (products.dot(scores / total, v),)))
+    assert [line for line in lines if not line.startswith(" ")] == [
+        "1. loops over 12 x 100 x 100 and 12 x 100 x 64, 4 in turn for each block of rows"
+    ]
+    assert [line.strip() for line in lines[1:]] == [
+        "dot f64[12,100,100] for a block of rows: made by statements of its own",
+        "exp f64[12,100,100] for a block of rows: dear, and read at several times or places",
+        "sum f64[12,100] for a block of rows: a reduction",
+        "div f64[12,100,100] for a block of rows: read by dot as a whole",
+        "dot f64[12,100,64] in memory: a result",
+    ]
+
+
+def test_a_cheap_operand_of_two_products_far_apart_is_made_twice() -> None:
+    x, m, w = arg(1000, 64), arg(20, 64), arg(20, 64, 64)
+    difference = views.broadcast(x, shape=(20, 1000, 64), axes=(1, 2)) - views.broadcast(
+        m, shape=(20, 1000, 64), axes=(0, 2)
+    )
+    y = products.dot(difference, w)
+    most = folds.max_(y, axes=(0,))  # after all of the batch
+    again = products.dot(views.transpose(difference, perm=(0, 2, 1)), y - broadcast_to(most, y.shape))
+    lines = decisions(Graph((x, m, w), (again,)))
+    assert sum(line.strip().startswith("copy f64[20,1000,64] for a block of rows") for line in lines) == 2

@@ -17,6 +17,7 @@ from symgrad.ir.types import TensorType, boolean, f32, f64, i64, size_named
 from symgrad.ops import pointwise as p
 from symgrad.ops.folds import sum_
 from symgrad.ops.kinds import broadcast_to, number, zeros
+from symgrad.ops.products import dot
 from symgrad.ops.views import broadcast, concatenate, place, reshape, slice_, transpose
 from symgrad.passes.simplify import simplify
 
@@ -192,6 +193,19 @@ def test_repeated_symbolic_sizes_are_multiplied() -> None:
     graph = simplify(Graph((S,), (x,)))
     assert [m.op.name for m in graph.nodes()] == ["param", "size", "cast", "mul"]
     assert evaluate(graph, 2.5, sizes={"n": 4}) == [10.0]
+
+
+@pytest.mark.parametrize("axes", [(1,), (2,), (0, 1), (1, 2), (0, 1, 2), (0,)])
+def test_rows_of_a_product_are_added_before_they_are_multiplied(axes: tuple[int, ...]) -> None:
+    a, b = param(TensorType(f64, (3, 40, 5))), param(TensorType(f64, (3, 5, 70)))
+    plain = Graph((a, b), (sum_(dot(a, b), axes=axes),))
+    better = simplify(plain)
+    shapes = [n.shape for n in better.nodes() if n.op is dot]
+    assert shapes == [(3, 1 if 1 in axes else 40, 1 if 2 in axes else 70)]
+    rng = np.random.default_rng(0)
+    x, y = rng.normal(size=(3, 40, 5)), rng.normal(size=(3, 5, 70))
+    (got,) = evaluate(better, x, y, sizes={})
+    np.testing.assert_allclose(got, np.sum(x @ y, axis=axes), rtol=1e-11, atol=1e-11)
 
 
 def test_dead_code_disappears() -> None:
