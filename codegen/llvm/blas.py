@@ -20,6 +20,21 @@ def addresses(names: Iterable[str]) -> dict[str, int]:
 
 
 @functools.cache
+def thread_count() -> tuple[int, int] | None:
+    """The addresses of OpenBLAS's ``int get()`` and ``void set(int)`` of its number of threads, if it is that."""
+    from scipy.linalg import cython_blas
+
+    library = ctypes.CDLL(cython_blas.__file__)  # symbols are looked for in what it depends on, too
+    for prefix in ("scipy_", ""):
+        for suffix in ("", "64_"):
+            names = [f"{prefix}openblas_{verb}_num_threads{suffix}" for verb in ("get", "set")]
+            if all(hasattr(library, name) for name in names):
+                get, set_ = (ctypes.cast(getattr(library, name), ctypes.c_void_p).value or 0 for name in names)
+                return get, set_
+    return None
+
+
+@functools.cache
 def address(routine: str) -> int:
     """The address of a BLAS routine, such as ``dgemm``."""
     from scipy.linalg import cython_blas

@@ -412,8 +412,10 @@ class _Emitter:
         self.entry.insert(0, f"  {words} = alloca [{len(kinds)} x i64], align 8")
         for k, (kind, value) in enumerate(zip(kinds, values, strict=True)):
             self.body.append(f"  store {kind} {value}, ptr {self.word(words, k)}")
-        self.declare(f"declare void @{threads.SHARE}(ptr, ptr, i64, i64)")
-        self.body.append(f"  call void @{threads.SHARE}(ptr {symbol(part)}, ptr {words}, i64 {count}, i64 {s.workers})")
+        calls_blas = any(isinstance(inner, Extern) for inner in statements(s.body))
+        share = threads.SHARE_BLAS if calls_blas else threads.SHARE
+        self.declare(f"declare void @{share}(ptr, ptr, i64, i64)")
+        self.body.append(f"  call void @{share}(ptr {symbol(part)}, ptr {words}, i64 {count}, i64 {s.workers})")
         self.epoch += 1
         self.shared.parts.append("")  # its name is taken
         self.shared.parts[-1] = _Emitter(self.program, self.shared).part(part, s, taken, self.addresses)

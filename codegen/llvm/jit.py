@@ -64,7 +64,7 @@ def load(program: Program, *, cache: ObjectCache | None = None) -> Native:
     native = load_text(emit(dataclasses.replace(program, name=symbol)), symbol, cache=cache)
     workers = max((s.workers for s in statements(program.body) if isinstance(s, Parallel)), default=1)
     if workers > 1:
-        threads.start(threads.library(load_plain), workers)
+        threads.start(_pool(cache), workers)
     return native
 
 
@@ -78,8 +78,9 @@ def load_text(
     declared = [name for name in _DECLARED.findall(source) if not name.startswith("llvm.")]
     addresses = {**blas.addresses(declared), **(symbols or {})}
     with _LOCK:
-        if threads.SHARE in declared:
-            addresses[threads.SHARE] = threads.library(load_plain)[threads.SHARE]
+        addresses |= {name: _pool(cache)[name] for name in (threads.SHARE, threads.SHARE_BLAS) if name in declared}
+        if threads.SHARE_BLAS in declared:
+            threads.quieten(_pool(cache), blas.thread_count())
         for name, bits in rare.wanted(declared):
             library = _rare(name, bits, cache)
             addresses |= {n: library[n] for n in rare.exports(name, bits)}
@@ -113,6 +114,17 @@ def _rare(name: str, bits: int, cache: ObjectCache | None) -> Any:
     if (name, bits) not in _RARE:
         _RARE[name, bits] = load_plain(rare.module(name, bits), rare.exports(name, bits), {}, cache=cache)
     return _RARE[name, bits]
+
+
+_POOL: list[Any] = []
+
+
+def _pool(cache: ObjectCache | None) -> Any:
+    """The threads that help; one pool in a process."""
+    with _LOCK:
+        if not _POOL:
+            _POOL.append(threads.keep(load_plain(threads.TEXT, threads.EXPORTS, {}, cache=cache)))
+        return _POOL[0]
 
 
 def _cached(source: str, compiler: Callable[[str], bytes], cache: ObjectCache | None) -> tuple[bytes, bool]:

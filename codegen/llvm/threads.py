@@ -6,6 +6,9 @@ region, and the caller waits only for turns that were begun. A helper that finds
 then sleeps on a lock of CPython's, which needs no interpreter. One region runs at a time: a call that meets another
 thread's region, or has no helpers, does its turns alone.
 
+Turns that call BLAS are shared by threads that each call it for themselves: meanwhile its own threads, which would wait
+for each other, are switched off where SciPy's library is OpenBLAS.
+
 No thread is there before the first program with a shared loop is loaded. After a fork the child has none, until it
 loads such a program itself.
 """
@@ -17,11 +20,12 @@ import functools
 import os
 import platform
 import threading
-from typing import Any, Protocol
+from typing import Any
 
 SHARE = (
     "sgt_share"  # void (ptr body, ptr words, i64 turns, i64 workers); body is void (ptr words, i64 turn, i64 worker)
 )
+SHARE_BLAS = "sgt_share_blas"  # the same for turns that call BLAS
 MOST = 64  # workers, the caller included
 _LOOKS = 2000  # pauses before a helper sleeps: some 50 to 100 microseconds
 _PATIENCE = 10_000  # pauses before the caller, which waits for turns that others have begun, gives its core away
@@ -37,7 +41,7 @@ _YIELDS = hasattr(os, "sched_yield")
 _DECLARE_YIELD, _YIELD = ("declare i32 @sched_yield()", "%y = call i32 @sched_yield()") if _YIELDS else ("", "")
 
 # The word, from its low bits: 20 of the next turn, 20 of how many there are, 8 of workers, 16 of the region's number.
-_TEXT = f"""
+TEXT = f"""
 @word = internal global i64 0, align 64
 @done = internal global i64 0, align 64
 @region = internal global i64 0, align 64
@@ -45,6 +49,8 @@ _TEXT = f"""
 @body = internal global ptr null, align 64
 @words = internal global ptr null
 @helpers = internal global i64 0
+@blas_get = internal global ptr null
+@blas_set = internal global ptr null
 @asleep = internal global [{MOST} x i64] zeroinitializer, align 64
 @locks = internal global [{MOST} x ptr] zeroinitializer, align 64
 declare ptr @PyThread_allocate_lock()
@@ -197,6 +203,32 @@ leave:
   ret void
 }}
 
+define void @{SHARE_BLAS}(ptr %body, ptr %words, i64 %turns, i64 %workers) {{
+entry:
+  %get = load ptr, ptr @blas_get
+  %set = load ptr, ptr @blas_set
+  %known = icmp ne ptr %get, null
+  br i1 %known, label %look, label %plain
+look:
+  %before = call i32 %get()
+  %several = icmp sgt i32 %before, 1
+  br i1 %several, label %quiet, label %plain
+quiet:
+  call void %set(i32 1)
+  call void @{SHARE}(ptr %body, ptr %words, i64 %turns, i64 %workers)
+  call void %set(i32 %before)
+  ret void
+plain:
+  call void @{SHARE}(ptr %body, ptr %words, i64 %turns, i64 %workers)
+  ret void
+}}
+
+define void @sgt_blas(ptr %get, ptr %set) {{
+  store ptr %get, ptr @blas_get
+  store ptr %set, ptr @blas_set
+  ret void
+}}
+
 ; The life of a helper; never returns.
 define void @sgt_help(i64 %worker) {{
 entry:
@@ -254,27 +286,24 @@ define void @sgt_forked() {{
   ret void
 }}
 """
-_EXPORTS = (SHARE, "sgt_help", "sgt_prepare", "sgt_helpers", "sgt_forked")
-
-
-class Loader(Protocol):
-    """How a module of text becomes code: ``codegen.llvm.jit.load_plain``."""
-
-    def __call__(self, source: str, exports: tuple[str, ...], symbols: dict[str, int]) -> Any: ...
-
+EXPORTS = (SHARE, SHARE_BLAS, "sgt_blas", "sgt_help", "sgt_prepare", "sgt_helpers", "sgt_forked")
 
 _starting = threading.Lock()
 _started = 0
 
 
-@functools.cache
-def library(load: Loader) -> Any:
+def keep(code: Any) -> Any:
     """The pool's code, for the life of the process: helpers may be in it when the interpreter goes."""
-    made = load(_TEXT, _EXPORTS, {})
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(made))
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(code))
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=functools.partial(_forked, made))
-    return made
+        os.register_at_fork(after_in_child=functools.partial(_forked, code))
+    return code
+
+
+def quieten(code: Any, threads: tuple[int, int] | None) -> None:
+    """Tell the pool how BLAS says and is told how many threads it has, where that is known."""
+    if threads is not None:
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)(code["sgt_blas"])(*threads)
 
 
 def start(code: Any, workers: int) -> None:

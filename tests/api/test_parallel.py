@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
 import os
 import subprocess
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import symgrad as sg
+from symgrad.codegen.llvm import blas
 from symgrad.lower import turns
 
 LENGTHS = (0, 1, 2, 3, 7, 31, 33, 1000)
@@ -83,6 +85,24 @@ def test_rows_that_stay_in_cache_are_each_workers_own(shape):
         value, gradient = f(x, t)
         np.testing.assert_allclose(value, softmax_loss(x, t), rtol=1e-12)
         np.testing.assert_allclose(gradient, t - e / e.sum(axis=1, keepdims=True), rtol=1e-11, atol=1e-14)
+
+
+def test_batches_of_products_are_shared_and_blas_has_its_threads_back():
+    rng = np.random.default_rng(3)
+    x, m, w = rng.normal(size=(500, 32)), rng.normal(size=(12, 32)), rng.normal(size=(12, 32, 32))
+    f = sg.value_and_grad(lambda x, m, w: np.sum(np.tanh((x - m[:, None]) @ w) ** 2), argnums=(0, 1, 2), parallel=3)
+    known = blas.thread_count()
+    count = ctypes.CFUNCTYPE(ctypes.c_int)(known[0]) if known else lambda: 0
+    before = count()
+    for _ in range(20):
+        value, slopes = f(x, m, w)
+    assert count() == before
+    h = np.tanh((x - m[:, None]) @ w)
+    back = 2 * h * (1 - h * h)
+    np.testing.assert_allclose(value, np.sum(h * h), rtol=1e-12)
+    np.testing.assert_allclose(slopes[0], np.sum(back @ np.swapaxes(w, 1, 2), axis=0), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(slopes[1], -np.sum(back @ np.swapaxes(w, 1, 2), axis=1), rtol=1e-9, atol=1e-11)
+    np.testing.assert_allclose(slopes[2], np.swapaxes(x - m[:, None], 1, 2) @ back, rtol=1e-10, atol=1e-11)
 
 
 def test_the_same_call_gives_the_same_bits():
