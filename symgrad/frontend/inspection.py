@@ -25,15 +25,17 @@ from symgrad.frontend.tracing import current_trace
 from symgrad.frontend.tree import flatten
 from symgrad.ir.graph import Graph
 from symgrad.ir.loops import Failure, For, statements
-from symgrad.ir.op import Region
 from symgrad.ir.sizes import assuming
 from symgrad.ir.types import f64
 from symgrad.lower.regions import TAPE_FULL
 from symgrad.lower.report import decisions
 from symgrad.passes.simplify import simplify
+from symgrad.passes.simplify import simplify as simplified
+from symgrad.symbolic.bridge import is_small
 from symgrad.symbolic.formula import Formula, scalar_formula
 from symgrad.symbolic.proof import verify_gradient, verify_rules
 from symgrad.symbolic.report import Check, Report
+from symgrad.symbolic.unrolled import unrolled
 
 if TYPE_CHECKING:
     from symgrad.frontend.compiled import Compiled, Variant
@@ -80,12 +82,15 @@ def formula(compiled: Compiled, specs: dict[str, Any], *, simplify: bool, expand
     positional = tuple(args[q.name] for q in parameters if q.kind is not q.KEYWORD_ONLY)
     keywords = {q.name: args[q.name] for q in parameters if q.kind is q.KEYWORD_ONLY}
     traced = _trace(compiled, fun, argnums, positional, keywords)
-    if any(isinstance(n.op.lower, Region) for n in traced.unchecked.nodes()):
-        message = f"{compiled.__name__} has compiled branches or loops, of which this version writes no formula"
-        raise transforms.about(UnsupportedError(f"{message}; np.where has one"), fun)
+    try:
+        graph = simplified(unrolled(traced.unchecked))
+        if not is_small(graph) and any(n.op.name == "loop" for n in traced.unchecked.nodes()):
+            raise UnsupportedError("a loop over arrays has no formula yet")
+    except UnsupportedError as e:
+        raise transforms.about(UnsupportedError(f"{compiled.__name__}: {e}"), fun) from None
     wrt = [names.index(parameters[k].name) for k in argnums]
     return scalar_formula(
-        traced.unchecked, title=compiled.__name__, names=[*names, *_captured_names(traced)], wrt=wrt, simplify=simplify,
+        graph, title=compiled.__name__, names=[*names, *_captured_names(traced)], wrt=wrt, simplify=simplify,
         expand=expand, labels=dict(traced.labels),
     )  # fmt: skip
 

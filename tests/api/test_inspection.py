@@ -148,13 +148,3 @@ def test_verify_compares_the_value_with_python():
     report = sg.grad(lambda x: x * next(numbers)).verify(1.5)
     assert not report
     assert "instead of" in str(report)
-
-
-def test_no_formula_of_compiled_branches_yet():
-    def piecewise(x):
-        if x < 1:
-            return x
-        return x * x
-
-    with pytest.raises(sg.UnsupportedError, match="branches or loops"):
-        sg.grad(piecewise).formula()
