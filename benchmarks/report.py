@@ -38,7 +38,7 @@ def table(records: list[dict[str, Any]]) -> list[str]:
 
 def tables(results: dict[str, Any]) -> str:
     lines = [", ".join(f"{k} {v}" for k, v in results["machine"].items())]
-    for cores in (k for k in results if k != "machine"):
+    for cores in sorted(results.keys() - {"machine"}, key=lambda k: (k != "one core", k)):
         lines += ["", f"### {cores}", "", *table(results[cores])]
     return "\n".join(lines)
 
