@@ -60,7 +60,7 @@ def draw(records: list[dict[str, Any]], path: Path) -> None:
     axes.axvline(1.0, color="black", linewidth=0.8)
     axes.set(xscale="log", xlabel="time, written by hand = 1", yticks=range(len(rows)))
     axes.set_yticklabels([r["name"] for r in rows])
-    axes.legend(loc="upper right")
+    figure.legend(loc="outside lower center", ncols=4)
     figure.savefig(path, metadata={"Date": None})
 
 
