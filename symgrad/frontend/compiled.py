@@ -334,6 +334,12 @@ class Compiled:
 
         return verify(self, args, kwargs)
 
+    def export(self, path: Any, *specs: Any, **options: Any) -> Any:
+        """Write a C library of this function for arguments of these types: see ``symgrad.aot.export``."""
+        from symgrad.aot import export  # above this layer; here is where users look for it
+
+        return export(self, path, specs, **options)
+
     def explain(self) -> str:
         """What was decided for each program made so far: rewrites, loops, temporaries, assumptions."""
         from symgrad.frontend.inspection import explain

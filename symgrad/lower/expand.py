@@ -18,8 +18,11 @@ from symgrad.ops.views import broadcast, reshape
 SMALL_PRODUCT = 64  # multiplications that are written out
 
 
-def expand(graph: Graph) -> Graph:
-    """Replace primitives declared by expansion, and results of custom rules by their primal values."""
+def expand(graph: Graph, *, blas: bool = True) -> Graph:
+    """Replace primitives declared by expansion, and results of custom rules by their primal values.
+
+    Without ``blas``, all products of floats become sums.
+    """
     done: dict[Node, Node] = {}
     rebuilt: dict[Node, tuple[Node, Node | None]] = {}
     stack = list(reversed(graph.results))
@@ -34,7 +37,7 @@ def expand(graph: Graph) -> Graph:
             new = n
             if any(done[a] is not a for a in n.args):
                 new = make(n.op, *(done[a] for a in n.args), **dict(n.attrs))
-            rebuilt[n] = new, _replaced(new)
+            rebuilt[n] = new, _replaced(new, blas)
         new, other = rebuilt[n]
         if other is not None and other not in done:
             stack.append(other)
@@ -44,7 +47,7 @@ def expand(graph: Graph) -> Graph:
     return Graph(graph.params, tuple(done[r] for r in graph.results))
 
 
-def _replaced(n: Node) -> Node | None:
+def _replaced(n: Node, blas: bool) -> Node | None:
     """Another node of the same value, to be expanded in turn."""
     if n.op is PARAM:
         return None
@@ -56,7 +59,7 @@ def _replaced(n: Node) -> Node | None:
     if isinstance(n.op.lower, Expand):
         return n.op.lower.build(*n.args, **dict(n.attrs))
     if n.op.name == "dot":
-        return _product_as_sum(n)
+        return _product_as_sum(n, blas)
     return _fold_in_two(n) if isinstance(n.op.lower, Fold) else None
 
 
@@ -70,7 +73,7 @@ def _fold_in_two(n: Node) -> Node | None:
     return make(n.op, make(n.op, x, axes=tail), axes=tuple(a for a in axes if a not in tail))
 
 
-def _product_as_sum(n: Node) -> Node | None:
+def _product_as_sum(n: Node, blas: bool) -> Node | None:
     a, b = n.args
     *batch, rows, inner = a.shape
     columns, d = b.shape[-1], len(batch)
@@ -90,7 +93,21 @@ def _product_as_sum(n: Node) -> Node | None:
         return reshape(_matrix_vector(a, reshape(b, shape=(*batch, inner))), shape=n.shape)
     if rows == 1:
         return reshape(_matrix_vector(_swapped(b), reshape(a, shape=(*batch, inner))), shape=n.shape)
-    return None
+    return None if blas or not n.dtype.is_float else _product_in_loops(a, b)
+
+
+def _product_in_loops(a: Node, b: Node) -> Node:
+    """A product of matrices whose innermost loop runs along the memory of the second one."""
+    *batch, rows, inner = a.shape
+    columns, d = b.shape[-1], len(batch)
+    transposed = swapped_source(b)
+    if transposed is not None:
+        full = (*batch, rows, columns, inner)
+        left = broadcast(a, shape=full, axes=(*range(d), d, d + 2))
+        return sum_(mul(left, broadcast(transposed, shape=full, axes=(*range(d), d + 1, d + 2))), axes=(d + 2,))
+    full = (*batch, rows, inner, columns)
+    left = broadcast(a, shape=full, axes=(*range(d), d, d + 1))
+    return sum_(mul(left, broadcast(b, shape=full, axes=(*range(d), d + 1, d + 2))), axes=(d + 1,))
 
 
 def _matrix_vector(m: Node, v: Node) -> Node:

@@ -58,6 +58,7 @@ class Whole:
     constants: dict[str, Buffer] = field(default_factory=dict)
     trips: dict[str, Var] = field(default_factory=dict)
     step: int = 0  # of the outermost graph
+    blas: bool = True
 
 
 @dataclass
@@ -171,12 +172,13 @@ def distinct_results(graph: Graph) -> Graph:
     return Graph(graph.params, tuple(out))
 
 
-def lower(graph: Graph, name: str, *, flags: int = 0, workers: int = 1) -> Program:
+def lower(graph: Graph, name: str, *, flags: int = 0, workers: int = 1, blas: bool = True) -> Program:
     """The Program of ``graph``, whose buffers are its params, then its results but for the last ``flags``.
 
     These are computed, and not given out: what they say, the status says. Up to ``workers`` threads share its loops.
+    Without ``blas`` its products of matrices are loops.
     """
-    low = _begun(Whole(), graph)
+    low = _begun(Whole(blas=blas), graph)
     low.workers = workers
     for k, p in enumerate(low.graph.params):
         low.buffers[p] = Buffer(f"a{k}", p.dtype, product(p.shape), "input")
@@ -201,7 +203,7 @@ def planned(graph: Graph) -> tuple[Graph, Schedule, list[Band]]:
 
 
 def _begun(whole: Whole, graph: Graph) -> Lowering:
-    graph = distinct_results(operands_apart(rows_first(pack(with_literals(expand(graph))))))
+    graph = distinct_results(operands_apart(rows_first(pack(with_literals(expand(graph, blas=whole.blas))))))
     plan = schedule(graph)
     return Lowering(graph, plan, banded(plan, graph.results), whole)
 
