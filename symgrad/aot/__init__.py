@@ -92,8 +92,11 @@ def _library(compiled: Compiled, name: str, specs: Sequence[Any], trips: int) ->
     sizes = tuple(dict.fromkeys(d for s in given for d in s.dims if isinstance(d, str)))
     capacity = CAPACITY if CAPACITY in program.sizes else ""
     born = set(program.sizes) - {*sizes, capacity}
-    if born or traced.sizes.guards:
+    if born:
         raise UnsupportedError(f"{name}: lengths that are known only when it runs are not exported yet")
+    if traced.sizes.guards:
+        assumed = ", ".join(map(str, traced.sizes.guards))
+        raise ExportError(f"{name} holds for some lengths only ({assumed}): give these as numbers, as in f64[4]")
     entry = Entry(f"{name}{SUFFIX[compiled.transform]}", program, sizes, capacity, trips, Failure(*TAPE_FULL))
     text = "\n".join([str(graph), *map(str, given), __version__])
     source = hashlib.sha256(text.encode()).hexdigest()[:16]

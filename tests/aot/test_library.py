@@ -260,6 +260,13 @@ def test_objects_for_other_machines(tmp_path, target):
         (lambda p: sg.jit(loss).export(p, "f64[d]", "f64[n,d]", "f64[n]", emit=("dll",)), ExportError, "emit dll"),
         (lambda p: sg.jit(loss).export(p, "f64[d]", "f64[n,d]", "f64[n]", target="pdp11"), ExportError, "pdp11"),
         (lambda p: sg.jit(loss).export(p, "f64", "f64", "f64", name="two words"), ExportError, "not a name in C"),
+        (
+            lambda p: sg.jit(
+                lambda x: x[2],
+            ).export(p, "f64[n]"),
+            ExportError,
+            r"holds for some lengths only",
+        ),
         (lambda p: sg.hessian(loss).export(p, "f64[d]", "f64[n,d]", "f64[n]"), UnsupportedError, "are exported"),
     ],
 )
