@@ -10,15 +10,19 @@ from symgrad.ir.types import Atom, Dim, Size
 class Extents:
     """Appends to ``lines``; ``register(size)`` is the register or literal that holds a size.
 
-    Names are read from ``%sizes``, but for those whose registers are known already.
+    Names are read from ``%sizes``, but for those whose registers are known already. ``prefix`` tells the registers of one
+    from those of another in the same function.
     """
 
-    def __init__(self, names: Sequence[str], lines: list[str], known: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, names: Sequence[str], lines: list[str], known: Mapping[str, str] | None = None, prefix: str = "s"
+    ) -> None:
         self._places = {name: n for n, name in enumerate(names)}
         self._lines = lines
         self._known: dict[Atom | Dim, str] = {}
         self._known.update(known or {})
         self._count = 0
+        self._prefix = prefix
 
     def known(self, name: str) -> str:
         """The register of a name; KeyError when it would have to be read."""
@@ -33,7 +37,7 @@ class Extents:
 
     def _set(self, rhs: str, hint: str = "size") -> str:
         self._count += 1
-        register = f"%{hint}.s{self._count}"
+        register = f"%{hint}.{self._prefix}{self._count}"
         self._lines.append(f"  {register} = {rhs}")
         return register
 

@@ -17,12 +17,12 @@ int main(void) {
     y[i] = truth[0] * exp(-truth[1] * t[i]) * cos(truth[2] * t[i] + truth[3]) + 1e-3 * (noise / 4294967296.0 - 0.5);
   }
 
-  size_t bytes = misfit_vag_workspace(POINTS);
+  size_t bytes = misfit_vag_workspace(PARAMETERS, POINTS);
   void *workspace = malloc(bytes);
   if (!workspace) return 1;
   double p[PARAMETERS] = {1.5, 0.2, 2.8, 0.3}, speed[PARAMETERS] = {0}, value = 0, slope[PARAMETERS];
   for (int step = 0; step < 4000; step++) {
-    int status = misfit_vag(POINTS, p, t, y, &value, slope, workspace, bytes);
+    int status = misfit_vag(PARAMETERS, POINTS, p, t, y, &value, slope, workspace, bytes);
     if (status) {
       fprintf(stderr, "%s\n", misfit_strerror(status));
       return 1;

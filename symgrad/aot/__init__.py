@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from symgrad.aot import header
+from symgrad.aot import companions, header
 from symgrad.codegen.llvm.library import Entry, Library, Machine, archive, machine, optimised
 from symgrad.errors import ExportError, UnsupportedError
 from symgrad.frontend.compiled import Compiled
@@ -26,13 +26,63 @@ from symgrad.ir.graph import Graph, inline
 from symgrad.ir.loops import Failure
 from symgrad.ir.node import Node, constant
 from symgrad.ir.sizes import assuming
+from symgrad.ir.types import TensorType
 from symgrad.lower.program import lower
 from symgrad.lower.regions import CAPACITY, TAPE_FULL
 from symgrad.passes.regions import tidy
 from symgrad.passes.simplify import simplify
 
-KINDS = ("header", "object", "static", "shared", "llvm", "bitcode", "asm")
-USUAL = ("header", "object", "static", "shared")
+USUAL = ("header", "object", "static", "shared", "pkgconfig", "cmake", "python")
+KINDS = (*USUAL, "llvm", "bitcode", "asm")
+RESERVED = ("workspace", "workspace_bytes")
+WORDS = frozenset(
+    [
+        "auto",
+        "break",
+        "case",
+        "char",
+        "class",
+        "const",
+        "continue",
+        "default",
+        "delete",
+        "do",
+        "double",
+        "else",
+        "enum",
+        "extern",
+        "float",
+        "for",
+        "goto",
+        "if",
+        "inline",
+        "int",
+        "long",
+        "new",
+        "operator",
+        "private",
+        "public",
+        "register",
+        "restrict",
+        "return",
+        "short",
+        "signed",
+        "sizeof",
+        "static",
+        "struct",
+        "switch",
+        "template",
+        "this",
+        "typedef",
+        "union",
+        "unsigned",
+        "using",
+        "virtual",
+        "void",
+        "volatile",
+        "while",
+    ]
+)  # of C and C++
 SUFFIX = {"jit": "", "value_and_grad": "_vag", "grad": "_grad"}
 
 
@@ -94,15 +144,29 @@ def _library(compiled: Compiled, name: str, specs: Sequence[Any], trips: int) ->
     born = set(program.sizes) - {*sizes, capacity}
     if born:
         raise UnsupportedError(f"{name}: lengths that are known only when it runs are not exported yet")
-    if traced.sizes.guards:
-        assumed = ", ".join(map(str, traced.sizes.guards))
-        raise ExportError(f"{name} holds for some lengths only ({assumed}): give these as numbers, as in f64[4]")
-    entry = Entry(f"{name}{SUFFIX[compiled.transform]}", program, sizes, capacity, trips, Failure(*TAPE_FULL))
+    guards = tuple((g.left, str(g.relation), g.right) for g in traced.sizes.guards)
+    entry = Entry(f"{name}{SUFFIX[compiled.transform]}", program, sizes, capacity, trips, Failure(*TAPE_FULL), guards)
     text = "\n".join([str(graph), *map(str, given), __version__])
     source = hashlib.sha256(text.encode()).hexdigest()[:16]
-    outputs = _output_names(compiled, traced, parameters)
+    types = [TensorType(r.dtype, r.shape) for r in graph.results[: len(entry.buffers("output"))]]
+    outputs = list(zip(_output_names(compiled, traced, parameters), types, strict=True))
+    _check_names({"argument": parameters, "length": sizes, "output": [n for n, _ in outputs], "parameter": RESERVED})
     interface = header.Interface(name, entry, given_names(parameters, given), outputs, __version__, source)
     return interface, Library(entry, name, __version__, source)
+
+
+def _check_names(kinds: dict[str, Sequence[str]]) -> None:
+    """Raise ExportError for a name that C cannot tell from another."""
+    seen: dict[str, str] = {}
+    for kind, names in kinds.items():
+        for name in names:
+            if name in WORDS:
+                raise ExportError(f"{name} is a word of C: call the {kind} otherwise")
+            if name in seen:
+                raise ExportError(
+                    f"{name} is an {seen[name]} and a{'n' * (kind == 'output')} {kind}: call one otherwise"
+                )
+            seen[name] = kind
 
 
 def given_names(parameters: Sequence[str], given: Sequence[Spec]) -> list[tuple[str, Spec]]:
@@ -161,6 +225,9 @@ class _Writer:
                 archive(f"{self.name}.o", emitted["object"][1], self.library.symbols),
             )
         emitted["header"] = f"{self.name}.h", self.interface.text().encode()
+        emitted["pkgconfig"] = f"{self.name}.pc", companions.pkg_config(self.interface).encode()
+        emitted["cmake"] = f"{self.name}-config.cmake", companions.cmake(self.interface).encode()
+        emitted["python"] = f"{self.name}.py", companions.python(self.interface).encode()
         emitted["llvm"] = f"{self.name}.ll", str(module).encode()
         emitted["bitcode"] = f"{self.name}.bc", module.as_bitcode()
         if "asm" in kinds:

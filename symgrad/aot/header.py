@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from symgrad.codegen.llvm.library import Entry
 from symgrad.codegen.llvm.library.interface import ABI, c_type
 from symgrad.frontend.leaves import Spec
-from symgrad.ir.loops import Buffer
+from symgrad.ir.types import TensorType
 
 
 @dataclass(frozen=True)
@@ -17,7 +17,7 @@ class Interface:
     name: str
     entry: Entry
     inputs: list[tuple[str, Spec]]
-    outputs: list[str]
+    outputs: list[tuple[str, TensorType]]
     version: str
     source: str
 
@@ -72,12 +72,12 @@ size_t {e.name}_workspace_trips({", ".join([*sizes, "int64_t trips"])});"""
 
     def _parameters(self, sizes: list[str]) -> str:
         inputs = [f"const {c_type(b)} *{n}" for (n, _), b in zip(self.inputs, self.entry.buffers("input"), strict=True)]
-        outputs = [f"{c_type(b)} *{n}" for n, b in zip(self.outputs, self.entry.buffers("output"), strict=True)]
+        outputs = [f"{c_type(b)} *{n}" for (n, _), b in zip(self.outputs, self.entry.buffers("output"), strict=True)]
         return ", ".join([*sizes, *inputs, *outputs, "void *workspace", "size_t workspace_bytes"])
 
     def _described(self) -> str:
         lines = [f"{n}: {_shown(s)}" for n, s in self.inputs]
-        lines += [f"{n}: {_elements(b)}" for n, b in zip(self.outputs, self.entry.buffers("output"), strict=True)]
+        lines += [f"{n}: {t}" for n, t in self.outputs]
         return "\n".join(f"     {line}" for line in lines)
 
     def _codes(self) -> str:
@@ -87,10 +87,6 @@ size_t {e.name}_workspace_trips({", ".join([*sizes, "int64_t trips"])});"""
 
 def _shown(spec: Spec) -> str:
     return f"{spec.dtype}[{', '.join(map(str, spec.dims))}]" if spec.dims else str(spec.dtype)
-
-
-def _elements(b: Buffer) -> str:
-    return f"{b.dtype}, {b.elements} elements" if b.elements != 1 else str(b.dtype)
 
 
 def _comment(text: str) -> str:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import importlib.util
+import os
 import re
 import shutil
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -151,6 +154,15 @@ def test_the_header_without_a_warning(built, tmp_path, language):
     assert subprocess.run([str(tmp_path / "main")]).returncode == 0
 
 
+def test_sizes_that_the_function_does_not_take(tmp_path):
+    sg.value_and_grad(lambda x: np.sum((x[2:] - x[:-2]) ** 2)).export(tmp_path, "f64[n]", name="far_apart")
+    f = Loaded(tmp_path, "far_apart")
+    x, value, slope = np.array([1.0, 4.0, 9.0]), np.zeros(()), np.zeros(3)
+    assert f((3,), (x,), (value, slope)) == 0 and value == 64.0 and slope.tolist() == [-16.0, 0.0, 16.0]
+    status = f((1,), (x[:1],), (value, slope[:1]))
+    assert f.strerror(status) == b"a size is one that the function does not take"
+
+
 # --- what functions may be ---
 
 
@@ -260,13 +272,9 @@ def test_objects_for_other_machines(tmp_path, target):
         (lambda p: sg.jit(loss).export(p, "f64[d]", "f64[n,d]", "f64[n]", emit=("dll",)), ExportError, "emit dll"),
         (lambda p: sg.jit(loss).export(p, "f64[d]", "f64[n,d]", "f64[n]", target="pdp11"), ExportError, "pdp11"),
         (lambda p: sg.jit(loss).export(p, "f64", "f64", "f64", name="two words"), ExportError, "not a name in C"),
-        (
-            lambda p: sg.jit(
-                lambda x: x[2],
-            ).export(p, "f64[n]"),
-            ExportError,
-            r"holds for some lengths only",
-        ),
+        (lambda p: sg.jit(lambda n: n[0]).export(p, "f64[n]"), ExportError, "n is an argument and a length"),
+        (lambda p: sg.jit(lambda double: double).export(p, "f64"), ExportError, "double is a word of C"),
+        (lambda p: sg.jit(lambda value: value).export(p, "f64"), ExportError, "value is an argument and an output"),
         (lambda p: sg.hessian(loss).export(p, "f64[d]", "f64[n,d]", "f64[n]"), UnsupportedError, "are exported"),
     ],
 )
@@ -274,3 +282,75 @@ def test_what_cannot_be_is_named_and_leaves_nothing(tmp_path, export, error, mes
     with pytest.raises(error, match=message):
         export(tmp_path / "none")
     assert not (tmp_path / "none").exists()
+
+
+# --- what lies beside ---
+
+
+def test_the_python_wrapper_needs_numpy_alone(built):
+    program = f"""
+import sys
+sys.path.insert(0, {str(built)!r})
+import numpy as np
+import loss
+w, x, y = np.array([0.3, -0.2]), np.arange(6.0).reshape(3, 2), np.ones(3)
+value, of_w, of_x = loss.loss_vag(w, x, y)
+h = np.tanh(x @ w)
+slope = 2 * (h - y) * (1 - h * h) / 3
+np.testing.assert_allclose(value, np.mean((h - y) ** 2), rtol=1e-13)
+np.testing.assert_allclose(of_w, x.T @ slope, rtol=1e-12)
+np.testing.assert_allclose(of_x, np.outer(slope, w), rtol=1e-12)
+for wrong in ((w, x, y[:2]), (w, x[0], y), (w, x.T, y)):
+    try:
+        loss.loss_vag(*wrong)
+    except ValueError:
+        continue
+    raise AssertionError(wrong)
+assert not [m for m in sys.modules if m.startswith(("symgrad", "llvmlite", "sympy", "scipy"))]
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_a_wrapper_of_results_with_other_lengths(tmp_path):
+    sg.jit(lambda x: (x[1:] - x[:-1], np.sum(x))).export(tmp_path, "f64[n]", name="steps")
+    spec = importlib.util.spec_from_file_location("steps", tmp_path / "steps.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    differences, total = module.steps([1.0, 4.0, 9.0])
+    assert differences.tolist() == [3.0, 5.0] and total == 14.0
+
+
+MAIN = """
+#include <stdio.h>
+#include "loss.h"
+int main(void) {
+  static double workspace[1 << 16];
+  double w[2] = {0.3, -0.2}, x[6] = {0, 1, 2, 3, 4, 5}, y[3] = {1, 1, 1}, value;
+  if (loss_vag(2, 3, w, x, y, &value, NULL, NULL, workspace, sizeof workspace)) return 1;
+  return !(value > 0.3 && value < 1.5);
+}
+"""
+
+
+@pytest.mark.skipif(not shutil.which("pkg-config"), reason="needs pkg-config")
+def test_a_program_that_asks_pkg_config(built, tmp_path):
+    (tmp_path / "main.c").write_text(MAIN)
+    env = {**os.environ, "PKG_CONFIG_PATH": str(built)}
+    flags = subprocess.run(
+        ["pkg-config", "--cflags", "--libs", "loss"], env=env, capture_output=True, text=True, check=True
+    )
+    given = flags.stdout.split()
+    subprocess.run(["cc", "main.c", *given, f"-Wl,-rpath,{built}", "-o", "main"], cwd=tmp_path, check=True)
+    assert subprocess.run([str(tmp_path / "main")]).returncode == 0
+
+
+@pytest.mark.skipif(not shutil.which("cmake"), reason="needs CMake")
+def test_a_program_that_asks_cmake(built, tmp_path):
+    (tmp_path / "main.c").write_text(MAIN)
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.16)\nproject(main C)\nfind_package(loss CONFIG REQUIRED)\n"
+        "add_executable(main main.c)\ntarget_link_libraries(main loss::loss)\n"
+    )
+    subprocess.run(["cmake", "-B", "out", f"-Dloss_DIR={built}"], cwd=tmp_path, check=True, capture_output=True)
+    subprocess.run(["cmake", "--build", "out"], cwd=tmp_path, check=True, capture_output=True)
+    assert subprocess.run([str(tmp_path / "out" / "main")]).returncode == 0

@@ -16,7 +16,14 @@ from symgrad.codegen.llvm.scalars import memory_type
 from symgrad.ir.loops import Buffer, Failure, Program
 from symgrad.ir.types import Size
 
-STATUS = ("success", "a size is negative", "the workspace is too small", "a pointer that is needed is null")
+STATUS = (
+    "success",
+    "a size is negative",
+    "the workspace is too small",
+    "a pointer that is needed is null",
+    "a size is one that the function does not take",
+)
+_HOLDS = {"==": "eq", "!=": "ne", "<=": "sle"}
 FULL = "the workspace is too small for so many trips of a loop"
 ABI = 1
 _MOST = 1 << 40  # trips
@@ -28,7 +35,8 @@ class Entry:
     """A function ``name`` of a library; ``sizes`` are its leading parameters, in order.
 
     ``capacity`` is the size of the program that says how many trips of a while loop the workspace has room for, and
-    ``trips`` how many the usual workspace has; ``full`` is the failure of a loop that runs longer.
+    ``trips`` how many the usual workspace has; ``full`` is the failure of a loop that runs longer. ``guards`` are
+    relations that must hold of the sizes.
     """
 
     name: str
@@ -37,6 +45,7 @@ class Entry:
     capacity: str = ""
     trips: int = 1024
     full: Failure | None = None
+    guards: tuple[tuple[Size, str, Size], ...] = ()
 
     def buffers(self, kind: str) -> list[Buffer]:
         return [b for b in self.program.buffers if b.kind == kind]
@@ -110,6 +119,17 @@ class Library:
         call = f"  %bytes = call i64 @{e.name}_workspace_trips({', '.join([*sizes, f'i64 {e.trips}'])})"
         return "\n".join([any_number, *body, usual, "entry:", call, "  ret i64 %bytes", "}"])
 
+    def _guarded(self) -> list[str]:
+        """Lines that go to ``sized`` where all relations hold, else to ``unfit``."""
+        lines: list[str] = []
+        extents = Extents((), lines, {s: f"%{_local(s)}" for s in self.entry.sizes}, prefix="g")
+        holds = "true"
+        for k, (left, relation, right) in enumerate(self.entry.guards):
+            a, b = extents.register(left), extents.register(right)
+            lines += [f"  %holds{k} = icmp {_HOLDS[relation]} i64 {a}, {b}", f"  %all{k} = and i1 {holds}, %holds{k}"]
+            holds = f"%all{k}"
+        return [*lines, f"  br i1 {holds}, label %sized, label %unfit"]
+
     def _capacity(self, sizes: str) -> list[str]:
         """Lines that find how many trips the bytes have room for, by halving."""
         comma = ", " if sizes else ""
@@ -141,7 +161,8 @@ found:
         for k, s in enumerate(e.sizes):
             lines += [f"  %negative{k} = icmp slt i64 %{_local(s)}, 0", f"  %wrong{k} = or i1 {wrong}, %negative{k}"]
             wrong = f"%wrong{k}"
-        lines += [f"  br i1 {wrong}, label %negative, label %sized", "negative:", "  ret i32 1", "sized:"]
+        lines += [f"  br i1 {wrong}, label %negative, label %checked", "negative:", "  ret i32 1", "checked:"]
+        lines += [*self._guarded(), "unfit:", "  ret i32 4", "sized:"]
         sizes = ", ".join(self._size_parameters())
         lines += self._capacity(sizes) if e.capacity else [f"  %need = call i64 @{e.name}_workspace({sizes})"]
         lines += ["  %short = icmp ult i64 %bytes, %need", "  %no_room = icmp eq ptr %workspace, null"]
