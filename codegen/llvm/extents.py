@@ -10,8 +10,8 @@ from symgrad.ir.types import Atom, Dim, Size
 class Extents:
     """Appends to ``lines``; ``register(size)`` is the register or literal that holds a size.
 
-    Names are read from ``%sizes``, but for those whose registers are known already. ``prefix`` tells the registers of one
-    from those of another in the same function.
+    Names are read from ``%sizes``, but for those whose registers are known already. ``prefix`` tells the registers
+    of one from those of another in the same function.
     """
 
     def __init__(

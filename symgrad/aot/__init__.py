@@ -163,9 +163,8 @@ def _check_names(kinds: dict[str, Sequence[str]]) -> None:
             if name in WORDS:
                 raise ExportError(f"{name} is a word of C: call the {kind} otherwise")
             if name in seen:
-                raise ExportError(
-                    f"{name} is an {seen[name]} and a{'n' * (kind == 'output')} {kind}: call one otherwise"
-                )
+                article = "an" if kind == "output" else "a"
+                raise ExportError(f"{name} is an {seen[name]} and {article} {kind}: call one otherwise")
             seen[name] = kind
 
 

@@ -332,6 +332,45 @@ int main(void) {
 """
 
 
+GUARDED = """
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include "loss.h"
+
+/* So many bytes that end where a page begins that nobody may touch. */
+static void *guarded(size_t bytes) {
+  size_t page = (size_t)sysconf(_SC_PAGESIZE), whole = (bytes + page - 1) / page * page;
+  char *at = mmap(NULL, whole + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED || mprotect(at + whole, page, PROT_NONE)) exit(2);
+  return at + whole - bytes;
+}
+
+int main(void) {
+  const int64_t lengths[] = {0, 1, 2, 3, 5, 7, 8, 13, 16, 31, 67};
+  for (size_t a = 0; a < sizeof lengths / sizeof *lengths; a++)
+    for (size_t b = 0; b < sizeof lengths / sizeof *lengths; b++) {
+      int64_t d = lengths[a], n = lengths[b];
+      size_t bytes = loss_vag_workspace(d, n);
+      double *w = guarded(8 * d), *x = guarded(8 * n * d), *y = guarded(8 * n), *value = guarded(8);
+      double *of_w = guarded(8 * d), *of_x = guarded(8 * n * d);
+      char *workspace = guarded((bytes + 15) / 16 * 16);
+      if (loss_vag(d, n, w, x, y, value, of_w, of_x, workspace, bytes)) return 1;
+    }
+  return 0;
+}
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="pages are guarded as Linux does it")
+def test_nothing_is_read_or_written_beyond_the_buffers(built, tmp_path):
+    (tmp_path / "main.c").write_text(GUARDED)
+    build = ["cc", "-std=gnu99", f"-I{built}", "main.c", str(built / "loss.o"), "-lm", "-o", "main"]
+    subprocess.run(build, cwd=tmp_path, check=True)
+    assert subprocess.run([str(tmp_path / "main")]).returncode == 0
+
+
 @pytest.mark.skipif(not shutil.which("pkg-config"), reason="needs pkg-config")
 def test_a_program_that_asks_pkg_config(built, tmp_path):
     (tmp_path / "main.c").write_text(MAIN)
