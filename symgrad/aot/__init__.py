@@ -123,6 +123,11 @@ def export(
     return _Writer(Path(path), own, library, interface, made_for, required=emit is not None).write(kinds)
 
 
+def library_of(compiled: Compiled, name: str, specs: Sequence[Any]) -> Library:
+    """The library of a function for arguments of the types ``specs``."""
+    return _library(compiled, name, specs, 1024)[1]
+
+
 def _library(compiled: Compiled, name: str, specs: Sequence[Any], trips: int) -> tuple[header.Interface, Library]:
     from symgrad import __version__
 

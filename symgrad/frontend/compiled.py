@@ -137,6 +137,7 @@ class Compiled:
         self._variants: dict[Any, tuple[Variant, ...]] = {}
         self._shortcuts: dict[Any, Shortcut] = {}
         self._paths = Paths()
+        self._pointers: dict[tuple[str, ...], Any] = {}
         self._defaults = _defaults(self._signature) if self._is_users and transform not in ("vmap", "hvp") else ()
         self._owner = owner_name(fun)
         self._method: Compiled | None = None
@@ -339,6 +340,30 @@ class Compiled:
         from symgrad.aot import export  # above this layer; here is where users look for it
 
         return export(self, path, specs, **options)
+
+    def address(self, *specs: Any) -> int:
+        """The address of a C function for arguments of these types, as ``export`` makes it; valid while this lives."""
+        return int(self._pointer(specs).address)
+
+    def ctypes(self, *specs: Any) -> Any:
+        """The same as a ctypes function; ``workspace(**sizes)`` of ``.pointer`` says how many bytes it needs."""
+        made = self._pointer(specs)
+        made.call.pointer = made
+        return made.call
+
+    def cfunc(self, signature: str) -> Any:
+        """A ctypes function such as ``"double (double)"``, for SciPy's ``LowLevelCallable``, numba or C."""
+        from symgrad.aot.pointers import cfunc  # above this layer, as export is
+
+        return cfunc(self, signature)
+
+    def _pointer(self, specs: tuple[Any, ...]) -> Any:
+        from symgrad.aot.pointers import pointer  # above this layer, as export is
+
+        key = tuple(map(str, specs))
+        if key not in self._pointers:
+            self._pointers[key] = pointer(self, specs)
+        return self._pointers[key]
 
     def explain(self) -> str:
         """What was decided for each program made so far: rewrites, loops, temporaries, assumptions."""

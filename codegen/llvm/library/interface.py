@@ -7,7 +7,6 @@ there is no state.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from symgrad.codegen.llvm.emit import emit
@@ -227,8 +226,3 @@ def c_type(buffer: Buffer) -> str:
     """How C calls the elements of a buffer."""
     named = {"double": "double", "float": "float"}.get(memory_type(buffer.dtype))
     return named or f"{'u' if buffer.dtype.kind in 'ub' else ''}int{8 * buffer.dtype.bytes}_t"
-
-
-def ordered_sizes(specs: Sequence[Sequence[int | str]]) -> tuple[str, ...]:
-    """Named sizes in the order in which they first appear."""
-    return tuple(dict.fromkeys(s for dims in specs for s in dims if isinstance(s, str)))
