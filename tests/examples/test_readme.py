@@ -10,7 +10,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize("page", ["README.md", "docs/imperative.md"])
+@pytest.mark.parametrize("page", ["README.md", "docs/imperative.md", "docs/ahead-of-time.md"])
 def test_pages(page: str) -> None:
     result = doctest.testfile(str(ROOT / page), module_relative=False, encoding="utf-8")
-    assert result.attempted > 10 and result.failed == 0
+    assert result.attempted > 5 and result.failed == 0
