@@ -83,7 +83,8 @@ WORDS = frozenset(
         "while",
     ]
 )  # of C and C++
-SUFFIX = {"jit": "", "value_and_grad": "_vag", "grad": "_grad"}
+SUFFIX = {"jit": "", "value_and_grad": "_vag", "grad": "_grad", "hessian": "_hess"}
+SUFFIX |= dict.fromkeys(("jacobian", "jacrev", "jacfwd"), "_jac")
 
 
 @dataclass(frozen=True)
@@ -132,7 +133,7 @@ def _library(compiled: Compiled, name: str, specs: Sequence[Any], trips: int) ->
     from symgrad import __version__
 
     if compiled.transform not in SUFFIX:
-        raise UnsupportedError(f"{compiled.__name__}: only functions, grad and value_and_grad are exported")
+        raise UnsupportedError(f"{compiled.__name__}: only functions, gradients, Jacobians and Hessians are exported")
     parameters = [p.name for p in inspect.signature(compiled.__wrapped__).parameters.values()]
     given = [as_spec(s) for s in specs]
     if len(given) != len(parameters):
@@ -156,7 +157,7 @@ def _library(compiled: Compiled, name: str, specs: Sequence[Any], trips: int) ->
     types = [TensorType(r.dtype, r.shape) for r in graph.results[: len(entry.buffers("output"))]]
     outputs = list(zip(_output_names(compiled, traced, parameters), types, strict=True))
     _check_names({"argument": parameters, "length": sizes, "output": [n for n, _ in outputs], "parameter": RESERVED})
-    interface = header.Interface(name, entry, given_names(parameters, given), outputs, __version__, source)
+    interface = header.Interface(name, entry, list(zip(parameters, given, strict=True)), outputs, __version__, source)
     return interface, Library(entry, name, __version__, source)
 
 
@@ -171,10 +172,6 @@ def _check_names(kinds: dict[str, Sequence[str]]) -> None:
                 article = "an" if kind == "output" else "a"
                 raise ExportError(f"{name} is an {seen[name]} and {article} {kind}: call one otherwise")
             seen[name] = kind
-
-
-def given_names(parameters: Sequence[str], given: Sequence[Spec]) -> list[tuple[str, Spec]]:
-    return list(zip(parameters, given, strict=True))
 
 
 def _closed(traced: Traced, name: str) -> Graph:
@@ -193,19 +190,29 @@ def _closed(traced: Traced, name: str) -> Graph:
 
 
 def _output_names(compiled: Compiled, traced: Traced, parameters: Sequence[str]) -> list[str]:
-    """A name for each result of the program."""
+    """A name for each result of the program, in its order."""
     firsts = [o.first for o in traced.outputs]
     if any(o.mask >= 0 for o in traced.outputs) or sorted(firsts) != list(range(len(firsts))):
         raise UnsupportedError(f"{compiled.__name__}: only plain arrays and numbers, each given once, are exported")
-    argnums = compiled.settings.get("argnums", ())
-    slopes = [f"grad_{parameters[k]}" for k in ((argnums,) if isinstance(argnums, int) else argnums)]
-    count = len(firsts) - (len(slopes) if compiled.transform != "jit" else 0)
-    values = ["value"] if count == 1 else [f"value{k}" for k in range(count)]
-    names = values + (slopes if compiled.transform != "jit" else [])
-    ordered = [""] * len(names)
-    for position, name in zip(firsts, names, strict=True):
-        ordered[position] = name
-    return ordered
+    named = dict(zip(firsts, _leaf_names(compiled, len(firsts), parameters), strict=True))
+    return [named[k] for k in range(len(firsts))]
+
+
+def _leaf_names(compiled: Compiled, count: int, parameters: Sequence[str]) -> list[str]:
+    """Names of the leaves of what the function returns."""
+    match compiled.transform:
+        case "grad" | "value_and_grad":
+            argnums = compiled.settings["argnums"]
+            slopes = [f"grad_{parameters[k]}" for k in ((argnums,) if isinstance(argnums, int) else argnums)]
+            return [*_numbered("value", count - len(slopes)), *slopes]
+        case "jit":
+            return _numbered("value", count)
+        case _:
+            return _numbered(SUFFIX[compiled.transform][1:], count)
+
+
+def _numbered(name: str, count: int) -> list[str]:
+    return [name] if count == 1 else [f"{name}{k}" for k in range(count)]
 
 
 @dataclass(frozen=True)

@@ -205,6 +205,24 @@ def test_products_of_matrices_without_blas(tmp_path):
         np.testing.assert_allclose(second, slopes[1], rtol=1e-9, atol=1e-12)
 
 
+def test_hessians_and_jacobians(tmp_path):
+    def energy(x, a):
+        return np.sum(np.exp(a * x)) + np.prod(x)
+
+    sg.hessian(energy).export(tmp_path, "f64[n]", "f64")
+    sg.jacobian(lambda x: np.cumsum(x * x)).export(tmp_path, "f64[n]", name="sums")
+    x, a = np.array([0.3, -0.7, 1.1]), np.array(0.4)
+    hess, jac = np.zeros((3, 3)), np.zeros((3, 3))
+    assert Loaded(tmp_path, "energy", "_hess")((3,), (x, a), (hess,)) == 0
+    wanted = np.array(
+        [[a**2 * np.exp(a * x[i]) if i == j else np.prod(x) / (x[i] * x[j]) for i in range(3)] for j in range(3)]
+    )
+    np.testing.assert_allclose(hess, wanted, rtol=1e-12)
+    assert Loaded(tmp_path, "sums", "_jac")((3,), (x,), (jac,)) == 0
+    np.testing.assert_allclose(jac, np.tril(np.tile(2 * x, (3, 1))), rtol=1e-14)
+    assert "double *hess, void" in (tmp_path / "energy.h").read_text()
+
+
 def test_arguments_of_sin_beyond_reduction(tmp_path):
     sg.value_and_grad(lambda x: np.sum(np.sin(x))).export(tmp_path, "f64[n]", name="far")
     x = np.array([1e22, -3e300, 0.5, 1e5, 7e15, 2.0, 1e308, -1e19, 3.0])
@@ -275,7 +293,7 @@ def test_objects_for_other_machines(tmp_path, target):
         (lambda p: sg.jit(lambda n: n[0]).export(p, "f64[n]"), ExportError, "n is an argument and a length"),
         (lambda p: sg.jit(lambda double: double).export(p, "f64"), ExportError, "double is a word of C"),
         (lambda p: sg.jit(lambda value: value).export(p, "f64"), ExportError, "value is an argument and an output"),
-        (lambda p: sg.hessian(loss).export(p, "f64[d]", "f64[n,d]", "f64[n]"), UnsupportedError, "are exported"),
+        (lambda p: sg.vmap(loss).export(p, "f64[d]", "f64[n,d]", "f64[n]"), UnsupportedError, "are exported"),
     ],
 )
 def test_what_cannot_be_is_named_and_leaves_nothing(tmp_path, export, error, message):
