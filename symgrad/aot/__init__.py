@@ -19,7 +19,7 @@ from symgrad.aot import companions, header
 from symgrad.codegen.llvm.library import Entry, Library, Machine, archive, machine, optimised
 from symgrad.errors import ExportError, UnsupportedError
 from symgrad.frontend.compiled import Compiled
-from symgrad.frontend.leaves import Spec, as_spec
+from symgrad.frontend.leaves import as_spec
 from symgrad.frontend.trace import Traced
 from symgrad.frontend.tree import flatten
 from symgrad.ir.graph import Graph, inline

@@ -10,6 +10,7 @@ from typing import Any
 import sympy as sp
 
 SHORTEST = 4  # steps that make a recurrence
+LONGEST_STEP = 16  # definitions
 NEAR = 2  # references this far back are to the previous steps; farther ones run the other way, as in a reverse sweep
 NUMBERED = re.compile(r"t(\d+)")
 
@@ -28,18 +29,19 @@ class Line:
 
 
 def rolled(definitions: Sequence[tuple[Any, Any]], names: Sequence[str]) -> Iterator[Line]:
-    """Definitions in order, runs of one pattern as one line."""
+    """Definitions in order, runs of one pattern as one line, or as one line for each definition in a step."""
     index = sp.Symbol(next(n for n in ("k", "i", "j", "step") if n not in names), integer=True)
     at = 0
     while at < len(definitions):
-        body, length = _run(definitions[at:], index)
-        first = _number(definitions[at][0])
-        if length < SHORTEST or first is None:
+        run = _run(definitions[at:], index)
+        if run.count < SHORTEST:
             yield Line(*definitions[at], depth=1)
             at += 1
             continue
-        yield Line(_base()[index], body, 1, f" for {index} = {first}, …, {first + length - 1}")
-        at += length
+        for k, body in enumerate(run.bodies):
+            last = k == len(run.bodies) - 1
+            yield Line(_base()[index + k], body, 1, run.steps(index) if last else "")
+        at += run.count * len(run.bodies)
 
 
 def indexed(e: Any) -> Any:
@@ -56,23 +58,47 @@ def _number(s: Any) -> int | None:
     return int(found[1]) if found else None
 
 
-def _run(definitions: Sequence[tuple[Any, Any]], index: Any) -> tuple[Any, int]:
-    """The pattern of the first definition and how many in a row have it."""
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A step of some definitions, from number ``first`` on, and how often it comes in a row."""
+
+    bodies: tuple[Any, ...]
+    first: int
+    count: int
+
+    def steps(self, index: Any) -> str:
+        period = len(self.bodies)
+        numbers = [self.first + k * period for k in range(self.count)]
+        shown = numbers[:1] if period == 1 else numbers[:2]
+        return f" for {index} = {', '.join(map(str, shown))}, …, {numbers[-1]}"
+
+
+def _run(definitions: Sequence[tuple[Any, Any]], index: Any) -> _Run:
+    """The longest run that begins here, of the fewest definitions in a step."""
     first = _number(definitions[0][0])
+    best = _Run((definitions[0][1],), 0, 1)
     if first is None:
-        return definitions[0][1], 1
-    best = definitions[0][1], 1
-    for near in (NEAR, len(definitions) + first):
-        body = _pattern(definitions[0][1], first, index, near)
-        length = 1
-        for s, e in definitions[1:]:
-            n = _number(s)
-            if n != first + length or _pattern(e, n, index, near) != body:
-                break
-            length += 1
-        if length > best[1]:
-            best = body, length
+        return best
+    length = next((k for k, (s, _) in enumerate(definitions) if _number(s) != first + k), len(definitions))
+    for period in range(1, min(LONGEST_STEP, length // SHORTEST) + 1):
+        for near in (max(NEAR, 2 * period), length + first):
+            found = _repeated([e for _, e in definitions[:length]], first, period, index, near)
+            if found.count >= SHORTEST and found.count * period > best.count * len(best.bodies):
+                best = found
+        if best.count * len(best.bodies) > length - period:
+            break  # nothing longer can come
     return best
+
+
+def _repeated(bodies: Sequence[Any], first: int, period: int, index: Any, near: int) -> _Run:
+    def step(k: int) -> tuple[Any, ...]:
+        here = first + k * period
+        return tuple(_pattern(e, here, index, near) for e in bodies[k * period : (k + 1) * period])
+
+    pattern, count = step(0), 1
+    while (count + 1) * period <= len(bodies) and step(count) == pattern:
+        count += 1
+    return _Run(pattern, first, count)
 
 
 def _pattern(e: Any, here: int, index: Any, near: int) -> Any:

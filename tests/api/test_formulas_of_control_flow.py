@@ -63,13 +63,38 @@ def test_arms_are_cases():
 
 
 def test_steps_are_one_line_each_way():
-    assert str(sg.grad(recurrence).formula()).splitlines() == [
+    assert str(sg.grad(recurrence).formula(simplify=False)).splitlines() == [
         "recurrence(x) = Piecewise((t[50], t[50] > 0), (-t[50], True))",
         "    t[1] = x + sin(x)/10",
         "    t[k] = sin(t[k - 1])/10 + t[k - 1] for k = 2, …, 50",
         "∂recurrence/∂x = cos(x)*t[100]/10 + t[100]",
         "    t[51] = Piecewise((1, t[50] > 0), (-1, True))",
         "    t[k] = cos(t[101 - k])*t[k - 1]/10 + t[k - 1] for k = 52, …, 100",
+    ]
+
+
+def test_steps_of_several_lines():
+    """A pendulum by the symplectic Euler method; the way back runs down as the way there ran up."""
+
+    def pendulum(angle, speed):
+        for _ in range(100):
+            speed = speed - 0.01 * np.sin(angle)
+            angle = angle + 0.01 * speed
+        return angle
+
+    assert str(sg.grad(pendulum, argnums=(0, 1)).formula(simplify=False)).splitlines() == [
+        "pendulum(angle, speed) = -sin(t[198])/10000 + t[197]/100 + t[198]",
+        "    t[1] = speed - sin(angle)/100",
+        "    t[2] = angle + t[1]/100",
+        "    t[k] = -sin(t[k - 1])/100 + t[k - 2]",
+        "    t[k + 1] = t[k - 1] + t[k]/100 for k = 3, 5, …, 197",
+        "∂pendulum/∂angle = (-t[394]/100 - t[395]/10000)*cos(angle) + t[395]",
+        "    t[199] = 1 - cos(t[198])/10000",
+        "    t[200] = t[199]/100 + 1/100",
+        "    t[k] = -cos(t[397 - k])*t[k - 1]/100 + t[k - 2]",
+        "    t[k + 1] = t[k - 1] + t[k]/100 for k = 201, 203, …, 393",
+        "    t[395] = -cos(t[2])*t[394]/100 + t[393]",
+        "∂pendulum/∂speed = t[394] + t[395]/100",
     ]
 
 
