@@ -17,6 +17,12 @@ EXAMPLES = {
     "check": 'symgrad check model.py:loss --args "f64[d=5], f64[n=8,d], f64[n]"',
     "bench": 'symgrad bench model.py:loss --args "f64[n=1000]" --grad x',
 }
+FORMATS = {
+    "latex": "as LaTeX",
+    "markdown": "as mathematics in Markdown",
+    "numpy": "as the text of a Python function",
+    "c": "as the text of a C function",
+}
 Command = Callable[[argparse.Namespace], int]
 
 
@@ -55,7 +61,8 @@ def _parser() -> argparse.ArgumentParser:
     compiling.add_argument("--cpu", help="a processor, or native (default: a common one)")
     compiling.add_argument("--trips", type=int, default=1024, help="of loops that end by themselves, in the workspace")
     formula = add("formula", commands.formula, "Print the function and its gradient as formulas.")
-    formula.add_argument("--latex", action="store_true", help="as LaTeX")
+    for kind, what in FORMATS.items():
+        formula.add_argument(f"--{kind}", dest="format", action="store_const", const=kind, help=what)
     show = add("show", commands.show, "Print the program at one of its stages.")
     show.add_argument("--stage", default="loops", help="graph, loops, llvm or asm (default: loops)")
     add("check", commands.check, "Check the gradient, rule by rule and as a whole; exit status 1 where it fails.")

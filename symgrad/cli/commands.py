@@ -47,7 +47,7 @@ def formula(options: argparse.Namespace) -> int:
     asked = _request(options)
     gradient = api.grad(asked.plain, argnums=asked.argnums)
     shown = gradient.formula(**dict(zip(asked.names, asked.specs, strict=True)))
-    print(shown.latex() if options.latex else shown)
+    print(getattr(shown, options.format)() if options.format else shown)
     return 0
 
 

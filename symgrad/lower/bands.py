@@ -79,6 +79,7 @@ def banded(plan: Schedule, results: tuple[Node, ...]) -> list[Band]:
             bands.append(Band())
         bands[k].groups += [*own, g]
         at.update((t.node, max(k, at.get(t.node, 0))) for h in (*own, g) for t in h.tasks)
+    assert not waiting, "an operand was made for a nest that does not run"
     outside = {root(r) for r in results}
     for k, band in enumerate(bands):
         band.local = _local(k, bands, plan.stored, outside) if len(band.groups) > 1 else frozenset()

@@ -297,7 +297,7 @@ def _grouped(tasks: list[Task], stored: set[Node], rows: Rows) -> list[Group]:
     groups: list[Group] = []
     at: dict[Node, int] = {}
     for t in tasks:
-        alone, first = t.alone or is_operand(t.node), 0
+        alone, first = t.alone, 0
         for d, same in reads(t, stored, rows):
             waits = alone or not same or _waits(d, rows) or (d.op.name == "concatenate" and d not in rows.mixed)
             first = max(first, at.get(d, -1) + waits)
@@ -312,7 +312,9 @@ def _grouped(tasks: list[Task], stored: set[Node], rows: Rows) -> list[Group]:
 
 
 def _fits(group: Group, task: Task) -> bool:
-    if group.tasks[0].alone or is_operand(group.tasks[0].node) or len(group.space) != len(task.space):
+    if is_operand(task.node) or is_operand(group.tasks[0].node):
+        return group.tasks[0].node is task.node  # all of it together, and nothing else
+    if group.tasks[0].alone or len(group.space) != len(task.space):
         return False
     if group.space == task.space:
         return True

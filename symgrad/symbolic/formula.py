@@ -23,6 +23,7 @@ from symgrad.symbolic.precision import DIGITS, MPMATH, real_number
 from symgrad.symbolic.report import Check, Report
 from symgrad.symbolic.simplify import SMALL, size
 from symgrad.symbolic.simplify import simplify as shortest
+from symgrad.symbolic.source import c_source, numpy_source
 
 PROOF_SECONDS = 2.0
 PIECES_SECONDS = 2.0  # to simplify all shared subexpressions
@@ -103,6 +104,18 @@ class Formula:
 
     def _repr_latex_(self) -> str:
         return f"$\\displaystyle {self.latex()}$"
+
+    def markdown(self) -> str:
+        """The formula as a block of mathematics in Markdown."""
+        return f"$$\n{self.latex()}\n$$"
+
+    def numpy(self) -> str:
+        """The text of a Python function that returns ``(value, *gradients)``; UnsupportedError for arrays."""
+        return numpy_source(self)
+
+    def c(self) -> str:
+        """The text of a C99 function that returns the value and stores the gradients; UnsupportedError for arrays."""
+        return c_source(self)
 
     def lambdify(self, modules: Any = None) -> Callable[..., tuple[Any, ...]]:
         """A function of the arguments that returns ``(value, *grads)``, by NumPy unless told otherwise."""

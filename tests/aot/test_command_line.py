@@ -65,6 +65,14 @@ def test_formula(capsys):
     assert "\\partial" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(
+    ("kind", "piece"), [("latex", "\\frac"), ("markdown", "$$"), ("numpy", "def area(x, y):"), ("c", "double area(")]
+)
+def test_formula_in_other_forms(kind, piece, capsys):
+    assert main(["formula", "model.py:area", "--args", "f64, f64", f"--{kind}"]) == 0
+    assert piece in capsys.readouterr().out
+
+
 def test_show(capsys):
     assert main(["show", *LOSS, "--stage", "loops"]) == 0
     assert "for i" in capsys.readouterr().out

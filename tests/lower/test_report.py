@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+import pytest
+
 from symgrad.autodiff.reverse import grad
 from symgrad.ir.graph import Graph
 from symgrad.ir.node import Node, param
@@ -73,3 +78,21 @@ def test_a_cheap_operand_of_two_products_far_apart_is_made_twice() -> None:
     again = products.dot(views.transpose(difference, perm=(0, 2, 1)), y - broadcast_to(most, y.shape))
     lines = decisions(Graph((x, m, w), (again,)))
     assert sum(line.strip().startswith("copy f64[20,1000,64] for a block of rows") for line in lines) == 2
+
+
+@pytest.mark.parametrize("width", [1, 2, 3, 5, 9])
+@pytest.mark.parametrize("native", [False, True])
+def test_an_operand_that_is_made_twice_is_made_whole(run: Any, width: int, native: bool) -> None:
+    """Short rows are written out, in several tasks for one operand."""
+    x, m, w = arg(30, width), arg(20, width), arg(20, width, width)
+    shape = (20, 30, width)
+    difference = views.broadcast(x, shape=shape, axes=(1, 2)) - views.broadcast(m, shape=shape, axes=(0, 2))
+    y = products.dot(difference, w)
+    most = broadcast_to(folds.max_(y, axes=(0,)), y.shape)
+    again = products.dot(views.transpose(difference, perm=(0, 2, 1)), y - most)
+    rng = np.random.default_rng(width)
+    arrays = [rng.normal(size=s) for s in ((30, width), (20, width), (20, width, width))]
+    (got,) = run(Graph((x, m, w), (again,)), arrays, {}, native=native)
+    d = arrays[0] - arrays[1][:, None]
+    product = d @ arrays[2]
+    np.testing.assert_allclose(got, np.swapaxes(d, 1, 2) @ (product - product.max(axis=0)), rtol=1e-11, atol=1e-12)
