@@ -17,6 +17,15 @@ if TYPE_CHECKING:
 INDENT = "    "
 
 
+class _InC(C99CodePrinter):  # type: ignore[misc]  # sympy has no types
+    """C99 with pi and its kind as numbers, rather than as constants declared before the expression."""
+
+    def _print_NumberSymbol(self, expr: Any) -> str:
+        return repr(float(expr))
+
+    _print_Pi = _print_Exp1 = _print_NumberSymbol
+
+
 def numpy_source(formula: Formula) -> str:
     """A Python function that returns ``(value, *gradients)``, of numbers or of arrays of one shape."""
     name, printer = _name(formula), SciPyPrinter({"fully_qualified_modules": True})
@@ -30,7 +39,7 @@ def numpy_source(formula: Formula) -> str:
 
 def c_source(formula: Formula) -> str:
     """A function of C99 that returns the value and stores the gradients."""
-    name, printer = _name(formula), C99CodePrinter({"math_macros": {}})  # macros such as M_PI are not of C99
+    name, printer = _name(formula), _InC({"math_macros": {}})  # macros such as M_PI are not of C99
     lines = [f"const double {s} = {_printed(printer, e)};" for s, e in formula.subexpressions.items()]
     lines += [f"*grad_{n} = {_printed(printer, e)};" for n, e in formula.grads.items()]
     lines.append(f"return {_printed(printer, formula.value)};")
