@@ -49,7 +49,7 @@ def {entry}({parameters}):
     """
     sizes, arrays = {{}}, []
     for (name, dtype, dims), given in zip(INPUTS, ({parameters},)):
-        array = np.ascontiguousarray(given, dtype)
+        array = np.asarray(given, dtype, order="C")
         if array.ndim != len(dims):
             raise ValueError(f"{{name}} has {{array.ndim}} dimensions, {{len(dims)}} are wanted")
         for length, wanted in zip(array.shape, dims):

@@ -336,6 +336,18 @@ def test_a_wrapper_of_results_with_other_lengths(tmp_path):
     spec.loader.exec_module(module)
     differences, total = module.steps([1.0, 4.0, 9.0])
     assert differences.tolist() == [3.0, 5.0] and total == 14.0
+    (strided, _), every_other = module.steps(np.arange(6.0)[::2]), np.full(2, 2.0)
+    assert (strided == every_other).all()
+
+
+def test_a_wrapper_of_numbers(tmp_path):
+    sg.value_and_grad(lambda x, y: x * np.exp(y), argnums=(0, 1)).export(tmp_path, "f64", "f64", name="plain")
+    spec = importlib.util.spec_from_file_location("plain", tmp_path / "plain.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    np.testing.assert_allclose(module.plain_vag(2.0, 0.5), np.exp(0.5) * np.array([2.0, 1.0, 2.0]), rtol=1e-15)
+    with pytest.raises(ValueError, match="x has 1 dimensions, 0 are wanted"):
+        module.plain_vag([2.0], 0.5)
 
 
 MAIN = """
