@@ -185,6 +185,7 @@ def test_an_index_out_of_range_is_a_status(tmp_path):
     f, out = Loaded(tmp_path, "at", ""), np.zeros(())
     assert f((3,), (np.arange(3.0), np.array(1)), (out,)) == 0 and out == 1.0
     status = f((3,), (np.arange(3.0), np.array(5)), (out,))
+    assert out == 7
     assert status > 3 and f.strerror(status).startswith(b"IndexError: ")
 
 
@@ -254,6 +255,7 @@ def test_a_loop_that_ends_by_itself_has_room_for_so_many_trips(tmp_path):
         np.testing.assert_allclose([value, slope], [a ** (1 / 3), a ** (-2 / 3) / 3], rtol=1e-11)
     far = np.array(1e-12)  # 27 trips
     status = f((), (far,), (value, slope))
+    assert value == slope == 7
     assert f.strerror(status) == b"the workspace is too small for so many trips of a loop"
     assert f((), (far,), (value, slope), given=trips(ctypes.c_int64(500))) == 0
     np.testing.assert_allclose(value, 1e-4, rtol=1e-11)

@@ -1,8 +1,8 @@
 """Program -> LLVM IR of the C functions of a library.
 
 An entry takes sizes, pointers to inputs and outputs (an output may be null: not wanted), a workspace and its bytes. It
-returns a status: 0, one of ``STATUS``, or what the program ends with, counted on from there. Nothing is allocated, and
-there is no state.
+returns a status: 0, one of ``STATUS``, or what the program ends with, counted on from there; then outputs are as they
+were. Nothing is allocated, and there is no state.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ STATUS = (
     "a pointer that is needed is null",
     "a size is one that the function does not take",
 )
+_MEMCPY = ["declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"]
 _HOLDS = {"==": "eq", "!=": "ne", "<=": "sle"}
 FULL = "the workspace is too small for so many trips of a loop"
 ABI = 1
@@ -178,13 +179,17 @@ found:
         lines += [f"  %buffers = alloca [{max(1, len(pointers))} x ptr], align 8"]
         lines += [f"  %sizes = alloca [{max(1, len(e.program.sizes))} x i64], align 8"]
         offset: Size = _aligned(e.program.workspace_bytes)
+        copies_last, copies = bool(e.program.failures), list[str]()  # then a call that fails leaves outputs alone
         for k, b in enumerate([*inputs, *outputs]):
             pointer = f"%p{k}"
             if b.kind == "output":
                 lines += [f"  %spare{k} = getelementptr i8, ptr %base, i64 {extents.register(offset)}"]
                 lines += [f"  %unwanted{k} = icmp eq ptr %p{k}, null"]
                 lines += [f"  %place{k} = select i1 %unwanted{k}, ptr %spare{k}, ptr %p{k}"]
-                pointer, offset = f"%place{k}", offset + _aligned(b.elements * b.dtype.bytes)
+                size = b.elements * b.dtype.bytes
+                operands = f"ptr %place{k}, ptr %spare{k}, i64 {extents.register(size)}, i1 false"
+                copies.append(f"  call void @llvm.memcpy.p0.p0.i64({operands})")
+                pointer, offset = f"%{'spare' if copies_last else 'place'}{k}", offset + _aligned(size)
             lines += [f"  %slot{k} = getelementptr ptr, ptr %buffers, i64 {k}", f"  store ptr {pointer}, ptr %slot{k}"]
         for k, s in enumerate(e.program.sizes):
             lines += [f"  %length{k} = getelementptr i64, ptr %sizes, i64 {k}"]
@@ -192,8 +197,10 @@ found:
             lines += [f"  store i64 {length}, ptr %length{k}"]
         lines += [f"  %status = call i32 @{inner}(ptr %buffers, ptr %sizes, ptr %base)"]
         lines += ["  %well = icmp eq i32 %status, 0", f"  %shifted = add i32 %status, {len(STATUS) - 1}"]
-        lines += ["  %result = select i1 %well, i32 0, i32 %shifted", "  ret i32 %result", "}"]
-        return "\n".join([f"define i32 @{e.name}({', '.join(parameters)}) nounwind {{", *lines])
+        lines += ["  br i1 %well, label %copy, label %failed", "failed:", "  ret i32 %shifted", "copy:"]
+        lines += [*(copies if copies_last else []), "  ret i32 0", "}"]
+        head = f"define i32 @{e.name}({', '.join(parameters)}) nounwind {{"
+        return "\n".join([*_MEMCPY[:copies_last], head, *lines])
 
     def _strerror(self) -> str:
         cases = [f"    i32 {k}, label %case{k}" for k in range(len(self.messages))]
