@@ -45,11 +45,11 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="symgrad", description=__doc__)
     several = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
-    def add(name: str, run: Command, text: str) -> Any:
+    def add(name: str, run: Command, text: str, *, optional: bool = False) -> Any:
         one = several.add_parser(name, help=text, description=text, epilog=f"example: {EXAMPLES[name]}")
         one.set_defaults(run=run)
-        one.add_argument("function", metavar="FILE:FUNCTION")
-        one.add_argument("--args", required=True, help='types of the arguments, such as "f64, f64[n,3]"')
+        one.add_argument("function", metavar="FILE:FUNCTION", nargs="?" if optional else None)
+        one.add_argument("--args", required=not optional, help='types of the arguments, such as "f64, f64[n,3]"')
         one.add_argument("--grad", metavar="NAMES", help="arguments to differentiate in, separated by commas")
         return one
 
@@ -65,6 +65,10 @@ def _parser() -> argparse.ArgumentParser:
         formula.add_argument(f"--{kind}", dest="format", action="store_const", const=kind, help=what)
     show = add("show", commands.show, "Print the program at one of its stages.")
     show.add_argument("--stage", default="loops", help="graph, loops, llvm or asm (default: loops)")
-    add("check", commands.check, "Check the gradient, rule by rule and as a whole; exit status 1 where it fails.")
+    check = add(
+        "check", commands.check, "Check the gradient, rule by rule and as a whole; exit status 1 where it fails.",
+        optional=True,
+    )  # fmt: skip
+    check.add_argument("--rules", action="store_true", help="instead: the derivative rule of every primitive there is")
     add("bench", commands.bench, "Time the function and its gradient on random arguments.")
     return parser

@@ -12,6 +12,7 @@ from typing import Any
 from symgrad import api
 from symgrad.aot import export
 from symgrad.cli.request import Request, request
+from symgrad.errors import ExportError
 
 
 def _request(options: argparse.Namespace) -> Request:
@@ -58,8 +59,15 @@ def show(options: argparse.Namespace) -> int:
 
 
 def check(options: argparse.Namespace) -> int:
-    asked = _request(options)
-    report = asked.gradient().verify(*asked.random_arguments())
+    if options.rules:
+        from symgrad.symbolic.registry import verify_registry  # sympy is loaded when first needed
+
+        report = verify_registry()
+    elif options.function is None or options.args is None:
+        raise ExportError("FILE:FUNCTION and --args are needed, or --rules")
+    else:
+        asked = _request(options)
+        report = asked.gradient().verify(*asked.random_arguments())
     print(report)
     return 0 if report else 1
 

@@ -86,6 +86,15 @@ def test_check_fails_where_a_rule_is_wrong(capsys):
     assert "FAIL" in capsys.readouterr().out.upper()
 
 
+def test_check_of_every_rule(capsys):
+    assert main(["check", "--rules"]) == 0
+    told = capsys.readouterr().out
+    assert re.match(r"all \d\d+ checks passed\n", told)
+    assert "ok   sin: proved by sympy" in told and "ok   gather: compared with differences" in told
+    assert main(["check"]) == 2
+    assert "or --rules" in capsys.readouterr().err
+
+
 def test_bench(capsys):
     assert main(["bench", "model.py:loss", "--args", "f64[d=3], f64[n=40,d], f64[n]", "--grad", "w"]) == 0
     assert re.search(r"forward +\d.* (ns|µs)\ngradient +\d.* times as long\n", capsys.readouterr().out)
